@@ -238,39 +238,6 @@ fn what_is_retired_after_something_goes_after_it_wherever_the_two_are_put() {
 }
 
 #[test]
-fn a_child_that_another_thread_has_retired_goes_before_its_parent() {
-    model("retire a child, then on another thread its parent, against retire and reclaim", Some(3), || {
-        let tracker = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
-        let released = Arc::new(ReleaseQueue::with_shards(&tracker, 2));
-        let retired = Arc::new(AtomicU32::new(0));
-        let of_child = {
-            let (released, retired) = (Arc::clone(&released), Arc::clone(&retired));
-            thread::spawn(move || {
-                released.retire(1);
-                retired.store(1, Release);
-            })
-        };
-        let of_parent = {
-            let (released, retired) = (Arc::clone(&released), Arc::clone(&retired));
-            thread::spawn(move || {
-                if retired.load(Acquire) == 1 {
-                    released.retire(2);
-                }
-            })
-        };
-        let mut came = Vec::new();
-        // Takes the shard of one of them, or looks at it.
-        released.retire(0);
-        released.reclaim(|item| came.push(item));
-        of_child.join().unwrap();
-        of_parent.join().unwrap();
-        released.reclaim(|item| came.push(item));
-        came.retain(|item| *item > 0);
-        assert!(came == [1] || came == [1, 2], "{came:?}");
-    });
-}
-
-#[test]
 fn who_seals_sees_what_a_recording_that_was_closed_meanwhile_was_submitted_as() {
     model("close against seal", None, || {
         let (timelines, tracker, released) = rig();

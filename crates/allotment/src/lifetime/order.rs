@@ -1,129 +1,79 @@
 //! The order in which objects were retired, across all shards.
 //!
 //! ```text
-//!   shard 0   4096 4096 4096 4097 4098 ─┐            ┌──► 12288 12288
-//!                                       ▼            │
-//!   shard 1                         8448 8448 8448 ──┴───────────► 16640      an order for each object
+//!   shard 0   256 256 256 257 258         768 768
+//!   shard 1                       512 512          1024      an order for each object; equal ones are neighbours
+//!   turns          256            512     768      1024      a thread that finds another shard's turn takes the next
 //! ```
 //!
-//! Each shard has a turn, a number that no other shard ever has. Its objects have orders of that turn as long as it is
-//! the highest of all turns; when an object finds a higher one, its shard begins a turn above all. So if one object is
-//! retired after another, on any thread, the second has a higher order, or follows the first in the same shard: its
-//! thread synchronized with that of the first, and so sees the first one's turn. Objects that are retired concurrently
-//! have orders in some sequence. This is Lamport's clock ("Time, clocks, and the ordering of events in a distributed
-//! system", 1978), which here advances only when shards alternate.
+//! A shard takes a turn, and gives an order, with its lock held. If one object is retired after another, on any
+//! thread, the second has a higher order, or follows the first in the same shard. Objects that are retired
+//! concurrently have orders in some sequence. So a program that retires on one thread only reads one number that no
+//! thread writes; only threads that alternate pay for an exchange.
 //!
-//! A turn is written under its shard's lock and read by all others. So a thread that retires alone writes nothing that
-//! others read, and no two threads write the same cache line.
-//!
-//! The collecting thread reads the [highest turn](Turns::closed) first, then visits the shards one by one, and takes
-//! only objects with an order up to that turn. With an object it takes all that were retired before it. Those of the
-//! same shard are further to the front. One of another shard has a lower turn, so it was there when its shard was visited:
-//! after the visit it would have seen the highest turn, and be of a higher one, or of that one itself.
-//!
-//! # Cost
-//!
-//! An object costs a load for each shard in use. With `n` threads that retire all the time each load finds a line that
-//! another processor has written, but the processor waits for all of them at once. For a counter that all write it would
-//! wait until each of the others has had the line.
+//! The collecting thread reads the [last turn](Turns::closed) first, then visits the shards one by one, and takes
+//! only objects with an order up to that turn. Every object that was retired before one of these is then visible:
+//! either it was pushed before a turn later than its own was taken, which the collecting thread has seen; or it is
+//! in the same shard, further to the front.
 
 use std::collections::VecDeque;
 
-use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::tracker::rule_is_off;
-use crate::sync::checked::{AtomicU64, AtomicUsize};
-use crate::sync::shards::MOST_SHARDS;
+use crate::sync::checked::AtomicU64;
 
-/// Orders of a turn: each tied object has one of its own, and so has each run of untied objects.
+/// Orders of a turn: each tied object has one of its own, and so has each run of untied objects. With 56 bits left,
+/// a turn each nanosecond would last for two years.
 const OF_A_TURN: u64 = 1 << 8;
 
-/// Orders of one turn of each shard. With 52 bits left, a turn each 50 ns would last for seven years.
-const OF_ALL: u64 = OF_A_TURN * MOST_SHARDS as u64;
-
-/// The last turn of each shard, in the sequence in which shards were first used.
-// On cache lines of its own, since other fields are only read.
+/// The current turn. On cache lines of its own, since other fields are only read.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Turns {
-    /// How many shards are in use.
-    used: AtomicUsize,
-    last: Box<[Turn]>,
+    /// The first order of the last turn that was taken.
+    last: AtomicU64,
 }
 
-/// The first order of the last turn of a shard. On cache lines of its own: one shard writes it, all others read it.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Turn(AtomicU64);
-
-/// The index of a shard's turn; none before its first object.
-#[derive(Debug, Default)]
-pub(super) struct Slot(Option<usize>);
-
 impl Turns {
-    /// Creates turns for as many shards.
-    pub(super) fn new(shards: usize) -> Self {
-        debug_assert!(shards <= MOST_SHARDS);
-        Self { used: AtomicUsize::new(0), last: (0..shards).map(|_| Turn(AtomicU64::new(0))).collect() }
+    pub(super) fn new() -> Self {
+        Self { last: AtomicU64::new(OF_A_TURN) }
     }
 
-    /// Returns whether several shards are in use.
-    pub(super) fn are_shared(&self) -> bool {
-        self.used.load(Relaxed) > 1
-    }
-
-    fn highest(&self) -> u64 {
-        // Without a branch that depends on one, so that the processor waits for all loads at once.
-        self.last
-            .iter()
-            .take(self.used.load(Relaxed))
-            .fold(0, |highest, turn| highest.max(turn.0.load(Relaxed)))
-    }
-
-    /// Returns whether the turn of this order is the highest. The lock of its shard is held.
+    /// Returns whether an order belongs to the last turn. A shard that passes its own order has that turn, since no
+    /// other shard uses the orders of its turns.
     #[inline]
     pub(super) fn is_of_last(&self, order: u64) -> bool {
-        // A turn up to this order is the shard's own or a lower one.
-        self.used.load(Relaxed) == 1 || self.highest() <= order || rule_is_off("turns")
+        // An order below the turn wraps to a large number, so one comparison checks both ends.
+        order.wrapping_sub(self.last.load(Relaxed)) < OF_A_TURN
     }
 
-    /// Returns the order of an object that is retired now into a shard whose last order is `last`, 0 before the first one.
-    /// The shard's lock is held.
+    /// Returns the order of an object that is retired now into a shard whose last order is `last`.
     #[inline]
-    pub(super) fn order(&self, slot: &mut Slot, last: u64) -> u64 {
-        if last > 0 && self.is_of_last(last) { last } else { self.next(slot) }
+    pub(super) fn order(&self, last: u64) -> u64 {
+        if self.is_of_last(last) { last } else { self.next() }
     }
 
     /// Returns the order of an object that is retired now into a shard in which an object has the order `last`
-    /// already. The shard's lock is held.
+    /// already.
     #[inline]
-    pub(super) fn order_above(&self, slot: &mut Slot, last: u64) -> u64 {
-        self.order(slot, above(last))
+    pub(super) fn order_above(&self, last: u64) -> u64 {
+        self.order(above(last))
     }
 
     #[cold]
-    fn next(&self, slot: &mut Slot) -> u64 {
-        // Either the collecting thread sees that the shard is in use, or this thread sees what that one has seen.
-        let at = *slot.0.get_or_insert_with(|| self.used.fetch_add(1, AcqRel));
-        let turn = (self.highest() / OF_ALL + 1) * OF_ALL + at as u64 * OF_A_TURN;
-        // Relaxed: threads that retire afterwards see it as they see the object.
-        self.last[at].0.store(turn, Relaxed);
-        turn
+    fn next(&self) -> u64 {
+        self.last.fetch_add(OF_A_TURN, AcqRel) + OF_A_TURN
     }
 
-    /// Returns the highest order of the highest turn. An object with a higher order may have been retired after one
-    /// that the collecting thread does not find.
+    /// Returns the highest order of the last turn. An object with a higher order may have been retired after one
+    /// that the collecting thread does not see yet.
     pub(super) fn closed(&self) -> u64 {
-        let highest = self.highest();
-        // After the loads above, and before the look for shards in use: the first object of a shard that is missed sees
-        // the same turns, and begins one above. A load would not do that.
-        self.used.fetch_add(0, AcqRel);
-        highest + (OF_A_TURN - 1)
+        self.last.load(Acquire) + (OF_A_TURN - 1)
     }
 }
 
 /// Returns the lowest order above `order` that may belong to the same turn. At the end of a turn it returns 0, an
-/// order of no turn, so that the shard begins another one: the next number may be the first of another shard's.
+/// order of no turn, so that the shard takes another turn: the next number may be the first of another shard's.
 #[inline]
 pub(super) fn above(order: u64) -> u64 {
     if order % OF_A_TURN == OF_A_TURN - 1 { 0 } else { order + 1 }
@@ -237,46 +187,28 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_keeps_its_turn_until_another_begins_one() {
-        let (turns, mut slots) = (Turns::new(2), [Slot::default(), Slot::default()]);
-        let first = turns.order(&mut slots[0], 0);
-        assert_eq!(turns.order(&mut slots[0], first), first);
-        let second = turns.order(&mut slots[1], 0);
-        let closed = turns.closed();
-        assert!(first < second && second <= closed);
-        let third = turns.order(&mut slots[0], first);
-        assert!(closed < third, "what is retired after a seal is not of it");
-        assert_eq!(turns.order(&mut slots[0], third), third);
-        assert!(turns.order(&mut slots[1], second) > third);
-    }
-
-    #[test]
-    fn no_two_shards_have_the_same_turn_even_if_neither_sees_the_other() {
-        let orders = [0, 1].map(|at| {
-            let turns = Turns::new(2);
-            turns.used.store(2, Relaxed);
-            turns.order(&mut Slot(Some(at)), 0)
-        });
-        assert_eq!(
-            orders[0] + OF_A_TURN,
-            orders[1],
-            "the turn of the second is above all orders of the first"
-        );
+    fn a_shard_keeps_its_turn_until_another_takes_one() {
+        let turns = Turns::new();
+        let first = turns.order(0);
+        assert_eq!(turns.order(first), first);
+        let second = turns.order(0);
+        assert!(second > first && turns.closed() >= second && turns.closed() < turns.order(first));
     }
 
     #[test]
     fn orders_of_a_turn_that_are_used_up_are_followed_by_those_of_another() {
-        let (turns, mut slots) = (Turns::new(2), [Slot::default(), Slot::default()]);
-        let first = turns.order(&mut slots[0], 0);
-        let used_up = (1..OF_A_TURN).fold(first, |last, _| {
-            let next = turns.order_above(&mut slots[0], last);
-            assert_eq!(next, last + 1, "no other shard begins a turn");
+        let turns = Turns::new();
+        let first = turns.order(0);
+        let last = (0..1000).fold(first, |last, _| {
+            let next = turns.order_above(last);
+            assert_eq!(next, last + 1, "no other shard takes a turn");
             next
         });
-        let alone = turns.order_above(&mut slots[0], used_up);
-        assert_eq!(alone, first + OF_ALL);
-        let other = turns.order(&mut slots[1], 0);
-        assert!(other > alone && turns.order_above(&mut slots[0], alone) > other);
+        // The shard with the next turn has the next number.
+        let used_up = last | (OF_A_TURN - 1);
+        let other = turns.order(0);
+        assert_eq!(other, used_up + 1);
+        assert!(turns.order_above(used_up) > other);
     }
 
     #[test]

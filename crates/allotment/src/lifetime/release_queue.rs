@@ -21,22 +21,19 @@
 //!
 //! # Cost
 //!
-//! Retiring costs an exchange, a store and a push, and a load for each thread that has retired into the queue.
+//! Retiring costs an exchange, a store and a push, and one more exchange if another thread was the last to retire.
 //! Reclaiming with nothing ready costs a lock, a look at each shard, and a driver call for each queue with work in
 //! flight, however many items wait; tied items that still wait are in `waiting.rs`. None of it allocates once the highest
 //! number of pending items was reached, and the highest number of points and recordings that tied ones waited for;
-//! [`trim`](ReleaseQueue::trim) frees that capacity. An item takes its own size, and a run of items with the same stamp,
-//! uninterrupted by other threads, takes 40 bytes. What several threads have retired is merged, which costs O(log n) for
-//! each run with `n` shards.
+//! [`trim`](ReleaseQueue::trim) frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
+//! threads, takes 40 bytes.
 
 mod drain;
 
-use core::cmp::Reverse;
 use core::fmt;
 use core::mem;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
 use super::order::{Places, Span, Turns};
@@ -109,20 +106,10 @@ struct Sealed<T> {
     places: Places,
     /// Runs that a seal has taken from the shards.
     arrived: Vec<Run<()>>,
-    /// What a seal has taken from each shard, if there are several, until it puts that in order.
-    parts: Vec<Part<T>>,
-    /// The first order of each part, and which part it is. Empty between calls.
-    heads: BinaryHeap<Reverse<(u64, usize)>>,
     /// An item was tied to a point that was not submitted yet, when last checked. A poll of the queues with work in
     /// flight would never find that the device is lost.
     ahead: bool,
     reclaimed: Reclaimed,
-}
-
-/// Items of one shard, and their orders.
-struct Part<T> {
-    items: VecDeque<T>,
-    spans: VecDeque<Span>,
 }
 
 /// The state of a tied item.
@@ -148,31 +135,8 @@ impl<T> Sealed<T> {
             ready: VecDeque::new(),
             places: Places::default(),
             arrived: Vec::new(),
-            parts: Vec::new(),
-            heads: BinaryHeap::new(),
             ahead: false,
             reclaimed: Reclaimed::default(),
-        }
-    }
-
-    /// Moves the items of all parts behind the others, by their orders. The orders of a part grow.
-    fn merge(&mut self) {
-        let Self { items, spans, parts, heads, .. } = self;
-        // For all that may come together, as `move_front` does.
-        make_room(items, parts.iter().map(|part| part.items.capacity()).sum());
-        let firsts = parts.iter().map(|part| part.spans.front());
-        heads.extend((0..).zip(firsts).filter_map(|(at, first)| Some(Reverse((first?.order, at)))));
-        while let Some(mut head) = heads.peek_mut() {
-            let part = &mut parts[head.0.1];
-            let first = part.spans.pop_front();
-            items.extend(part.items.drain(..first.map_or(0, |first| first.count)));
-            spans.extend(first);
-            match part.spans.front() {
-                Some(next) => head.0.0 = next.order,
-                None => {
-                    PeekMut::pop(head);
-                }
-            }
         }
     }
 }
@@ -194,11 +158,11 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {
-        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new))
+        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new).all_used())
     }
 
     fn over(tracker: SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
-        Self { tracker, turns: Turns::new(shards.len()), shards, sealed: Mutex::new(Sealed::new()) }
+        Self { tracker, shards, turns: Turns::new(), sealed: Mutex::new(Sealed::new()) }
     }
 
     /// Returns the tracker that decides when items may be released.
@@ -288,17 +252,8 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         let horizon = self.tracker.horizon();
         // Shards are visited one after the other: an item that is retired after this read waits for the next seal.
         let closed = self.turns.closed();
-        let shared = self.turns.are_shared();
-        for (at, mut shard) in self.shards.each().enumerate() {
-            if at == sealed.parts.len() && shared {
-                sealed.parts.push(Part { items: VecDeque::new(), spans: VecDeque::new() });
-            }
-            // A thread alone needs no merge: its items go where they belong.
-            let (items, spans) = match sealed.parts.get_mut(at).filter(|_| shared) {
-                Some(part) => (&mut part.items, &mut part.spans),
-                None => (&mut sealed.items, &mut sealed.spans),
-            };
-            let came = shard.take_sealed(horizon, closed, items, spans);
+        for mut shard in self.shards.each() {
+            let came = shard.take_sealed(horizon, closed, &mut sealed.items, &mut sealed.spans);
             sealed.arrived.extend(came);
             if !shard.tied.is_empty() {
                 // Keep the capacity in the shard: an owner that reclaims late ties as many items again before the
@@ -313,8 +268,6 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         if sealed.arrived.is_empty() {
             return sealed.ahead;
         }
-        // Sorting all that is ready would take several times as long.
-        sealed.merge();
         // On first use only; queues that never hold anything cost nothing.
         if sealed.runs.capacity() == 0 {
             sealed.runs.reserve(RUNS);
@@ -497,7 +450,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     /// Frees spare capacity that a burst has left.
     pub fn trim(&self) {
         let mut sealed = locked(&self.sealed);
-        let Sealed { items, runs, spans, tied, waiting, ready, places, arrived, parts, .. } = &mut *sealed;
+        let Sealed { items, runs, spans, tied, waiting, ready, places, arrived, .. } = &mut *sealed;
         spans.shrink_to_fit();
         places.trim();
         items.shrink_to_fit();
@@ -506,10 +459,6 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         waiting.trim();
         ready.shrink_to_fit();
         arrived.shrink_to_fit();
-        for part in parts {
-            part.items.shrink_to_fit();
-            part.spans.shrink_to_fit();
-        }
         for mut shard in self.shards.each() {
             shard.trim();
         }
@@ -529,8 +478,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         assert!(sealed.places.is_empty());
         let mut pairs = sealed.runs.iter().zip(sealed.runs.iter().skip(1));
         assert!(pairs.all(|(a, b)| a.mark.is_within(&b.mark)), "points grow from run to run");
-        assert!(sealed.arrived.is_empty() && sealed.ready.is_empty() && sealed.heads.is_empty());
-        assert!(sealed.parts.iter().all(|part| part.items.is_empty() && part.spans.is_empty()));
+        assert!(sealed.arrived.is_empty() && sealed.ready.is_empty());
         sealed.waiting.check_invariants();
         self.shards.each().for_each(|shard| shard.check_invariants());
     }
@@ -550,7 +498,7 @@ impl<T: Send + 'static> Drop for ReleaseQueue<T> {
         }
         let queue = Self {
             tracker: self.tracker.uncounted(),
-            turns: mem::replace(&mut self.turns, Turns::new(1)),
+            turns: mem::replace(&mut self.turns, Turns::new()),
             shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
             sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
         };

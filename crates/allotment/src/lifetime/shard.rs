@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use crate::device::TimelinePoint;
 
-use super::order::{Slot, Span, Turns, above};
+use super::order::{Span, Turns, above};
 use super::registry::RecordingId;
 
 /// Consecutive items that are released together.
@@ -73,21 +73,18 @@ pub(super) struct Shard<T> {
     order: u64,
     /// The next item may join `last`: no item was tied after it.
     grows: bool,
-    /// Of this shard, among the turns.
-    slot: Slot,
 }
 
 impl<T> Shard<T> {
     pub(super) fn new() -> Self {
         let (items, runs) = (VecDeque::new(), VecDeque::new());
-        let (tied, slot) = (Vec::new(), Slot::default());
-        Self { items, runs, last: Run::default(), tied, order: 0, grows: false, slot }
+        Self { items, runs, last: Run::default(), tied: Vec::new(), order: 0, grows: false }
     }
 
     /// Adds an item. `stamp` was read while the shard's lock was held, so stamps grow.
     #[inline(always)]
     pub(super) fn push(&mut self, turns: &Turns, stamp: u64, bytes: u64, now: impl FnOnce() -> u64, item: T) {
-        // Joining the last run costs three comparisons if one shard is used; this is the path of most calls.
+        // Joining the last run costs three comparisons; this is the path of most calls.
         if !self.grows || stamp != self.last.mark.stamp || !turns.is_of_last(self.order) {
             self.begin_run(turns, stamp, now());
         }
@@ -98,8 +95,9 @@ impl<T> Shard<T> {
 
     #[cold]
     fn begin_run(&mut self, turns: &Turns, stamp: u64, now: u64) {
-        // A new turn only if another shard has begun one since: a single retiring thread never writes what others read.
-        self.order = turns.order(&mut self.slot, self.order);
+        // A new turn only if another shard has taken one since: a single retiring thread never writes the shared
+        // counter.
+        self.order = turns.order(self.order);
         let mark = Mark { stamp, order: self.order };
         // An empty run is left behind by `take_sealed`; it is overwritten.
         if self.last.count > 0 {
@@ -115,11 +113,11 @@ impl<T> Shard<T> {
     }
 
     pub(super) fn tie(&mut self, turns: &Turns, tie: Tie, bytes: u64, since: u64, item: T) {
-        let mut order = turns.order(&mut self.slot, self.order);
+        let mut order = turns.order(self.order);
         // A tied item needs an order of its own: it may be released earlier than its neighbours, and `arrange` puts
         // it back between them.
         if order == self.last.mark.order {
-            order = turns.order_above(&mut self.slot, order);
+            order = turns.order_above(order);
         }
         // Items that follow have higher orders.
         self.order = above(order);

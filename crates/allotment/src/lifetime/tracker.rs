@@ -444,12 +444,12 @@ impl Drop for SubmissionTracker {
 
 /// Whether a rule is broken, to see its tests fail: `.ci/rules-off`. In the builds that users make, none is.
 #[cfg(not(allotment_rule_off))]
-pub(super) const fn rule_is_off(_: &str) -> bool {
+const fn rule_is_off(_: &str) -> bool {
     false
 }
 
 #[cfg(allotment_rule_off)]
-pub(super) fn rule_is_off(rule: &str) -> bool {
+fn rule_is_off(rule: &str) -> bool {
     static OFF: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     OFF.get_or_init(|| std::env::var("ALLOTMENT_RULE_OFF").ok()).as_deref() == Some(rule)
 }

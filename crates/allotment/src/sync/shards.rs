@@ -17,7 +17,7 @@ use super::checked::{AtomicUsize, spin_loop, yield_now};
 use super::try_lock::{TryLock, TryLockGuard};
 
 /// More would not reduce contention: fewer threads than this push at the same time.
-pub(crate) const MOST_SHARDS: usize = 16;
+const MOST_SHARDS: usize = 16;
 
 /// Rounds over all shards before the thread yields the processor to the holders of the locks.
 const PATIENCE: u32 = 64;
@@ -63,11 +63,6 @@ impl<T> Shards<T> {
     pub(crate) fn all_used(self) -> Self {
         self.used.store(self.shards.len(), Relaxed);
         self
-    }
-
-    /// Returns the number of shards.
-    pub(crate) fn len(&self) -> usize {
-        self.shards.len()
     }
 
     /// Locks a shard: the thread's preferred one, or the next that is free.

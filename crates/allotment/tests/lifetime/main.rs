@@ -2,8 +2,7 @@
 //! bytes that a device copies.
 //!
 //! With `--cfg allotment_rule_off`, and `recordings` or `completion` in the environment as `ALLOTMENT_RULE_OFF`, the
-//! library breaks one half of its rule, and `oracle`, `threads` and `bytes` fail; with `turns` it
-//! breaks the order of destruction, and `order` fails: `.ci/rules-off`.
+//! library breaks one half of its rule, and `oracle`, `threads` and `bytes` fail: `.ci/rules-off`.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 

@@ -184,28 +184,6 @@ fn a_child_goes_before_its_parent_that_another_thread_retires_once_it_has_a_mess
 }
 
 #[test]
-fn a_child_goes_before_its_parent_that_another_thread_retires_once_it_has_the_lock() {
-    let objects = scaled(200_000) as u32;
-    by_turns("mutex", |released| {
-        let retired = Mutex::new(0);
-        let take_turns = |is_mine: fn(u32) -> bool| {
-            for object in (0..objects).filter(|object| is_mine(*object)) {
-                while *retired.lock().unwrap() != object {
-                    std::thread::yield_now();
-                }
-                // Not under the lock: only the thread whose turn it is retires.
-                released.retire(object);
-                *retired.lock().unwrap() += 1;
-            }
-        };
-        scope(|scope| {
-            scope.spawn(|| take_turns(|object| object % 3 == 0));
-            take_turns(|object| object % 3 != 0);
-        });
-    });
-}
-
-#[test]
 fn what_follows_something_goes_after_it_while_threads_meet_in_shards() {
     let each = scaled(40_000) as u64;
     let rig = Rig::new(1);
