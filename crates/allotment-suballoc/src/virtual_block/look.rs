@@ -51,8 +51,9 @@ impl<T> VirtualBlock<T> {
         self.engine.largest_free_at_most()
     }
 
-    /// Returns the free units, and the upper bound of [`largest_free_at_most`](Self::largest_free_at_most). For an allocator over
-    /// several blocks, which notes both after each change of a block. O(1).
+    /// Returns the free units, and an upper bound of [`largest_free`](Self::largest_free) that is at most 1/32 too large: no less than
+    /// [`largest_free_at_most`](Self::largest_free_at_most), and sooner. For an allocator over several blocks, which notes both after
+    /// each change of a block. O(1).
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};

@@ -181,8 +181,13 @@ impl<W: Width> Stacks<W> {
     }
 
     /// Returns an upper bound of the largest size, at most 1/32 too large. O(1).
-    #[inline]
     pub(in crate::algorithm::tlsf) fn largest_at_most(&self) -> u64 {
+        self.highest().map_or(0, |class| self.smallest_of(class) + ((1 << self.width_of(class)) - 1))
+    }
+
+    /// Returns such a bound, sooner and not as close.
+    #[inline]
+    pub(in crate::algorithm::tlsf) fn largest_of_class(&self) -> u64 {
         // Of the class, also where that is divided: asked after every change of a block, so that shorter is better than closer.
         self.highest_class().map_or(0, |class| Classes::smallest(class + 1) - 1)
     }
