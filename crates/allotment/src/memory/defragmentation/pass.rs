@@ -473,7 +473,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
     /// let frame = gpu.begin_frame()?; // reads the tiles in their old places
-    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// if let NextPass::Moves(pass) = run.next_pass() {
     ///     // The copies are submitted here, and later frames wait for them. The old places are freed after this frame.
     ///     pass.end_with(|place| drop(gpu.memory().own_allocation(place)));
