@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use allotment::Alignment;
 use allotment::device::{Device, MemoryHandle as _, MemoryProperties, MemoryTypeMask};
-use allotment::memory::{AccessError, AllocationInfo, Dedicated, MemoryLocation as Place};
 use allotment::memory::blocks::EmptyBlockPolicy;
 use allotment::memory::names::NameTable;
 use allotment::memory::reports::{CallSites, LeakHandler, ListedAllocation};
+use allotment::memory::{AccessError, AllocationInfo, Dedicated, MemoryLocation as Place};
 use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, Requirements, ResourceKind};
 use log::Level;
 
