@@ -19,7 +19,7 @@ mod create;
 mod dedicated;
 mod deferred;
 mod error;
-#[cfg(feature = "vulkan")]
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 pub(in crate::memory) mod existing;
 mod mapped;
 mod moved;
