@@ -2,8 +2,9 @@
 
 /// Owning handle of an allocation: 16 bytes, move-only.
 ///
-/// Dropping it frees nothing: pass it to [`Allocator::free`]. A handle that was dropped instead is reported by name
-/// when the allocator is dropped. [`Allocator::location`] returns the location of the memory.
+/// Dropping it frees nothing: pass it to [`Allocator::free`](crate::Allocator::free). A handle that was dropped instead is
+/// reported by name when the allocator is dropped. [`Allocator::location`](crate::Allocator::location) returns the location of
+/// the memory.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
