@@ -6,7 +6,7 @@ use super::{Gpu, ReadBufferError};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::memory::AllocationOptions;
 use crate::memory::{
-    Buffer, Front, Image, MakingRoom, MappedBuffer, Movability, ResourceError, Transfer, TransferError,
+    Buffer, Image, MakingRoom, MappedBuffer, Movability, ResourceError, RoomOfGpu, Transfer, TransferError,
 };
 
 /// Bytes that [`Gpu::read_buffer`] copies at a time.
@@ -200,7 +200,7 @@ impl<D: Device> Gpu<D> {
     }
 }
 
-impl<D: Device> Front for Gpu<D> {
+impl<D: Device> RoomOfGpu for Gpu<D> {
     fn submit_uploads(&self) -> bool {
         // Its own error comes back with the next frame.
         self.uploads().submit().is_ok()

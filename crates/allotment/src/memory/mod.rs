@@ -108,4 +108,4 @@ pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 pub use reports::dump_schema;
 pub(crate) use reports::leaks::report_left_by_gpu;
 pub(crate) use request::short_name::name_in_error;
-pub(crate) use resource::relocation::Front;
+pub(crate) use resource::relocation::RoomOfGpu;

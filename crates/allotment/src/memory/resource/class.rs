@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 
 use super::{Kind, RawResource};
 
-use crate::device::{Device, DeviceError, ImageShape, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{
+    Device, DeviceError, ImageShape, MemoryDesc, QueueIndex, QueueKind, Requirements, TransferUsage,
+};
 use crate::memory::resource::relocation::{Cell, Member};
 
 /// Buffers or images: the functions of the device that differ between the two.
@@ -23,6 +25,13 @@ pub trait Class<D: Device> {
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
     /// Returns true if all queues may use it without a transfer of ownership.
     fn is_shared(device: &D, info: &Self::Info<'_>) -> bool;
+    /// Returns a description from which moves can create the resource again, where `queue` copies it; or the copies that
+    /// it would have to allow, none of which is missing where that does not help.
+    fn relocatable_info(
+        device: &D,
+        queue: QueueIndex,
+        info: &Self::Info<'_>,
+    ) -> Result<Self::Info<'static>, TransferUsage>;
     /// Returns the memory requirements.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
     /// Creates a resource bound to existing memory.
@@ -132,6 +141,14 @@ impl<D: Device> Class<D> for Buffers {
         device.queues_share_buffer(info)
     }
 
+    fn relocatable_info(
+        device: &D,
+        _: QueueIndex,
+        info: &D::BufferInfo<'_>,
+    ) -> Result<D::BufferInfo<'static>, TransferUsage> {
+        device.relocatable_buffer_info(info).ok_or_else(|| device.buffer_transfer_usage(info).complement())
+    }
+
     fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         device.buffer_requirements(info)
     }
@@ -191,6 +208,17 @@ impl<D: Device> Class<D> for Images {
     // Its caller says on which queue an image is copied.
     fn is_shared(_: &D, _: &D::ImageInfo<'_>) -> bool {
         true
+    }
+
+    fn relocatable_info(
+        device: &D,
+        queue: QueueIndex,
+        info: &D::ImageInfo<'_>,
+    ) -> Result<D::ImageInfo<'static>, TransferUsage> {
+        let queue = device.properties().queues.get(usize::from(queue.0));
+        // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
+        let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
+        device.relocatable_image_info(info).filter(|_| draws).ok_or(TransferUsage::empty())
     }
 
     fn requirements(device: &D, info: &D::ImageInfo<'_>) -> Result<Requirements, DeviceError> {

@@ -111,9 +111,7 @@ impl<D: Device> OwningAllocator<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        // The movability that was asked for is dropped: only a `Defragmenter` could create the buffer again in another
-        // place.
-        self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| Resource::pinned(buffer))
+        self.create::<Buffers>(info, options)
     }
 
     /// Creates a persistently mapped buffer. It is [never moved](Unique).
@@ -168,7 +166,18 @@ impl<D: Device> OwningAllocator<D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.create_pinned::<Images>(info, options).map(|(image, _)| Resource::pinned(image))
+        self.create::<Images>(info, options)
+    }
+
+    #[track_caller]
+    pub(in crate::memory) fn create<C: BufferOrImage<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        // The movability that was asked for is dropped: only a `Defragmenter` could create the resource again in another
+        // place.
+        self.create_pinned::<C>(info, options).map(|(resource, _)| Resource::pinned(resource))
     }
 
     /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside

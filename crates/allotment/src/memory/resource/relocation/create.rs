@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::device::{Device, QueueKind, TransferUsage};
+use crate::device::{Device, TransferUsage};
 use crate::lifetime::Owned;
 use crate::memory::resource::relocation::Defragmenter;
 use crate::memory::resource::relocation::accept::{Acceptor, queues_write};
@@ -43,19 +43,7 @@ impl<D: Device> Defragmenter<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create::<Buffers>(self.own_buffer_info(info, options)?, options)
-    }
-
-    pub(super) fn own_buffer_info(
-        &self,
-        info: &D::BufferInfo<'_>,
-        options: &AllocationOptions,
-    ) -> Result<D::BufferInfo<'static>, ResourceError> {
-        let device = self.memory.allocator().device();
-        device.relocatable_buffer_info(info).ok_or_else(|| {
-            let missing = device.buffer_transfer_usage(info).complement();
-            ResourceError::NotRelocatable { missing, name: options.short_name() }
-        })
+        self.create::<Buffers>(info, options)
     }
 
     /// Creates a persistently mapped buffer that steps offer to move. Its owner [accepts](MappedBuffer::accept_move) each
@@ -87,7 +75,10 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
     ) -> Result<MappedBuffer<D>, ResourceError> {
         let device = self.memory.allocator().device();
-        let own = device.remappable_buffer_info(info).ok_or_else(|| not_again(options))?;
+        let own = device.remappable_buffer_info(info).ok_or_else(|| {
+            // A second one cannot be created, whatever its usages are.
+            ResourceError::NotRelocatable { missing: TransferUsage::empty(), name: options.short_name() }
+        })?;
         let queues_may_write = device.queues_may_write(info);
         let owner = self.members.mover().owners();
         let options = MappedBuffer::<D>::mapped(&options.clone().moved_by(owner));
@@ -133,19 +124,17 @@ impl<D: Device> Defragmenter<D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.create::<Images>(self.own_image_info(info, options)?, options)
+        self.create::<Images>(info, options)
     }
 
-    pub(super) fn own_image_info(
+    /// Returns the description from which a move creates the resource again.
+    pub(super) fn relocatable_info<C: BufferOrImage<D>>(
         &self,
-        info: &D::ImageInfo<'_>,
+        info: &C::Info<'_>,
         options: &AllocationOptions,
-    ) -> Result<D::ImageInfo<'static>, ResourceError> {
-        let device = self.memory.allocator().device();
-        let queue = device.properties().queues.get(usize::from(self.queue.0));
-        // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
-        let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
-        device.relocatable_image_info(info).filter(|_| draws).ok_or_else(|| not_again(options))
+    ) -> Result<C::Info<'static>, ResourceError> {
+        C::relocatable_info(self.memory.allocator().device(), self.queue, info)
+            .map_err(|missing| ResourceError::NotRelocatable { missing, name: options.short_name() })
     }
 
     /// Returns the options of an allocation that this defragmenter moves, whatever they say of it.
@@ -155,6 +144,16 @@ impl<D: Device> Defragmenter<D> {
 
     #[track_caller]
     pub(super) fn create<C: BufferOrImage<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        self.create_again::<C>(self.relocatable_info::<C>(info, options)?, options)
+    }
+
+    /// Creates a resource from a description from which it can be created again.
+    #[track_caller]
+    pub(super) fn create_again<C: BufferOrImage<D>>(
         &self,
         info: C::Info<'static>,
         options: &AllocationOptions,
@@ -174,9 +173,4 @@ impl<D: Device> Defragmenter<D> {
         let pool = options.pool.clone();
         Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool))
     }
-}
-
-/// Returns the refusal of a description from which no second resource can be created, or not copied to.
-fn not_again(options: &AllocationOptions) -> ResourceError {
-    ResourceError::NotRelocatable { missing: TransferUsage::empty(), name: options.short_name() }
 }

@@ -8,7 +8,7 @@
 //! | `defragmenter.rs` | the relocatable resources of an allocator |
 //! | `passes.rs` | the passes of a step, of one run after the other; `rest.rs`: when the pools are surveyed again |
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
-//! | `room.rs` | resources that get their room by moving others |
+//! | `making_room.rs` | resources that get their room by moving others |
 //! | `new_resource.rs` | resources in their new places, until they replace the old ones |
 //! | `follow.rs` | the descriptor heaps that have descriptors of relocatable resources, and follow their moves |
 
@@ -19,10 +19,10 @@ mod defragmenter;
 mod desc;
 mod error;
 mod follow;
+mod making_room;
 mod new_resource;
 mod passes;
 mod rest;
-mod room;
 mod step;
 
 pub use accept::AcceptedMove;
@@ -32,5 +32,5 @@ pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 pub use error::MoveError;
 pub(crate) use follow::{CellKey, Follower, Following, NewHandle, NewPlace};
-pub(crate) use room::Front;
-pub use room::MakingRoom;
+pub use making_room::MakingRoom;
+pub(crate) use making_room::RoomOfGpu;

@@ -1,4 +1,4 @@
-//! Resources that get their room by moving others.
+//! [`MakingRoom`]: resources that get their room by moving others.
 
 use core::fmt;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use crate::memory::{
 };
 
 /// What a [`Gpu`](crate::Gpu) does for a request that was refused.
-pub(crate) trait Front {
+pub(crate) trait RoomOfGpu {
     /// Submits what is staged: an open recording of uploads would keep the old places of moved resources. Returns false
     /// where it cannot, and the request is refused as it was.
     fn submit_uploads(&self) -> bool;
@@ -63,12 +63,16 @@ pub struct MakingRoom<'a, D: Device> {
     defragmenter: &'a Defragmenter<D>,
     timeout: Duration,
     /// `None` for a `Defragmenter` that is used without a `Gpu`.
-    front: Option<&'a dyn Front>,
+    gpu: Option<&'a dyn RoomOfGpu>,
 }
 
 impl<'a, D: Device> MakingRoom<'a, D> {
-    pub(crate) fn of_gpu(defragmenter: &'a Defragmenter<D>, timeout: Duration, front: &'a dyn Front) -> Self {
-        Self { defragmenter, timeout, front: Some(front) }
+    pub(crate) fn of_gpu(
+        defragmenter: &'a Defragmenter<D>,
+        timeout: Duration,
+        gpu: &'a dyn RoomOfGpu,
+    ) -> Self {
+        Self { defragmenter, timeout, gpu: Some(gpu) }
     }
 
     /// Creates a buffer as [`Gpu::create_buffer`](crate::Gpu::create_buffer), or a relocatable one as
@@ -85,29 +89,7 @@ impl<'a, D: Device> MakingRoom<'a, D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        let Self { defragmenter, timeout, front } = *self;
-        let Some(front) = front else {
-            let queue = defragmenter.memory.deletion_queue();
-            return defragmenter.create_buffer_in_room(info, options, timeout, &|| _ = queue.reclaim());
-        };
-        let is_pinned = options.movability == Movability::Pinned;
-        let created = match is_pinned {
-            true => defragmenter.memory.create_buffer(info, options),
-            false => defragmenter.create_buffer(info, options),
-        };
-        match created {
-            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
-                if !front.submit_uploads() {
-                    return Err(ResourceError::Allocation(refused));
-                }
-                let reclaim = || front.reclaim();
-                match is_pinned {
-                    true => defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout, &reclaim),
-                    false => defragmenter.create_buffer_in_room(info, options, timeout, &reclaim),
-                }
-            }
-            created => created,
-        }
+        self.create::<Buffers>(info, options)
     }
 
     /// Creates an image, as [`create_buffer`](Self::create_buffer) creates a buffer.
@@ -122,25 +104,34 @@ impl<'a, D: Device> MakingRoom<'a, D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        let Self { defragmenter, timeout, front } = *self;
-        let Some(front) = front else {
+        self.create::<Images>(info, options)
+    }
+
+    #[track_caller]
+    fn create<C: BufferOrImage<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        let Self { defragmenter, timeout, gpu } = *self;
+        let Some(gpu) = gpu else {
             let queue = defragmenter.memory.deletion_queue();
-            return defragmenter.create_image_in_room(info, options, timeout, &|| _ = queue.reclaim());
+            return defragmenter.create_in_room::<C>(info, options, timeout, &|| _ = queue.reclaim());
         };
         let is_pinned = options.movability == Movability::Pinned;
         let created = match is_pinned {
-            true => defragmenter.memory.create_image(info, options),
-            false => defragmenter.create_image(info, options),
+            true => defragmenter.memory.create::<C>(info, options),
+            false => defragmenter.create::<C>(info, options),
         };
         match created {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
-                if !front.submit_uploads() {
+                if !gpu.submit_uploads() {
                     return Err(ResourceError::Allocation(refused));
                 }
-                let reclaim = || front.reclaim();
+                let reclaim = || gpu.reclaim();
                 match is_pinned {
-                    true => defragmenter.create_pinned_in_room::<Images>(info, options, timeout, &reclaim),
-                    false => defragmenter.create_image_in_room(info, options, timeout, &reclaim),
+                    true => defragmenter.create_pinned_in_room::<C>(info, options, timeout, &reclaim),
+                    false => defragmenter.create_in_room::<C>(info, options, timeout, &reclaim),
                 }
             }
             created => created,
@@ -158,42 +149,20 @@ impl<D: Device> Defragmenter<D> {
     /// Creates relocatable resources for which room is made; waits for the GPU for at most `timeout` for each. It is
     /// what [`Gpu::making_room`](crate::Gpu::making_room) is, for a program without a `Gpu`.
     pub fn making_room(&self, timeout: Duration) -> MakingRoom<'_, D> {
-        MakingRoom { defragmenter: self, timeout, front: None }
+        MakingRoom { defragmenter: self, timeout, gpu: None }
     }
 
-    /// Creates a relocatable buffer so, where `reclaim` reclaims what the GPU is done with.
+    /// Creates a relocatable resource so, where `reclaim` reclaims what the GPU is done with.
     #[track_caller]
-    fn create_buffer_in_room(
+    fn create_in_room<C: BufferOrImage<D>>(
         &self,
-        info: &D::BufferInfo<'_>,
-        options: &AllocationOptions,
-        timeout: Duration,
-        reclaim: &dyn Fn(),
-    ) -> Result<Buffer<D>, ResourceError> {
-        self.create_or_defragment::<Buffers>(self.own_buffer_info(info, options)?, options, timeout, reclaim)
-    }
-
-    /// Creates an image so.
-    #[track_caller]
-    fn create_image_in_room(
-        &self,
-        info: &D::ImageInfo<'_>,
-        options: &AllocationOptions,
-        timeout: Duration,
-        reclaim: &dyn Fn(),
-    ) -> Result<Image<D>, ResourceError> {
-        self.create_or_defragment::<Images>(self.own_image_info(info, options)?, options, timeout, reclaim)
-    }
-
-    #[track_caller]
-    fn create_or_defragment<C: BufferOrImage<D>>(
-        &self,
-        info: C::Info<'static>,
+        info: &C::Info<'_>,
         options: &AllocationOptions,
         timeout: Duration,
         reclaim: &dyn Fn(),
     ) -> Result<Resource<D, C>, ResourceError> {
-        match self.create::<C>(info.clone(), options) {
+        let info = self.relocatable_info::<C>(info, options)?;
+        match self.create_again::<C>(info.clone(), options) {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {}
             created => return created,
         }
