@@ -65,14 +65,13 @@ pub mod kinds {
 }
 /// Names of allocations and pools.
 pub mod names {
-    pub use super::request::name_table::NameTable;
-    pub use super::request::short_name::ShortName;
+    pub use super::request::{NameTable, ShortName};
     pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
 }
 /// What a request would do, and in which memory types.
 pub mod preview {
     pub use super::allocator::preview::AllocationPreview;
-    pub use super::request::candidates::{MemoryTypeCandidate, Suitability};
+    pub use super::request::{MemoryTypeCandidate, Suitability};
 }
 /// What an allocator of a [`vulkan::Device`](crate::device::vulkan::Device) does besides.
 #[cfg(feature = "vulkan")]
@@ -85,16 +84,16 @@ pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage,
 pub use allocator::{Allocator, AllocatorDesc};
 pub use allotment_suballoc::{FitStrategy, StackSide};
 pub use pool::{CreatePoolError, DestroyPoolError, PoolDesc};
-pub use request::desc::AllocationOptions;
-pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
-pub use request::pool::{MAX_POOL_TYPES, Pool};
+pub use request::AllocationOptions;
+pub use request::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
+pub use request::{MAX_POOL_TYPES, Pool};
 pub use resource::{
     Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
     Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
     WithMemoryOptions,
 };
-pub use token::id::{Allocation, AllocationId};
-pub use token::location::{AllocationInfo, MemoryLocation};
+pub use token::{Allocation, AllocationId};
+pub use token::{AllocationInfo, MemoryLocation};
 
 // The crate itself names all of it here.
 pub(crate) use self::blocks::*;
@@ -103,9 +102,8 @@ pub(crate) use self::names::*;
 pub(crate) use self::preview::*;
 pub(crate) use self::reports::*;
 pub(crate) use allocator::access::check_range;
-pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;
-pub(crate) use reports::leaks::report_left_by_gpu;
-pub(crate) use request::short_name::name_in_error;
+pub(crate) use reports::{DescriptorSites, HasDescriptors, report_left_by_gpu};
+pub(crate) use request::name_in_error;
 pub(crate) use resource::relocation::RoomOfGpu;

@@ -22,31 +22,31 @@ use crate::sync::locked;
 ///
 /// No other mover has its number as long as an allocation that it moves lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::memory) struct MoverId(pub(in crate::memory) u16);
+pub(super) struct MoverId(pub(super) u16);
 
 /// The groups of movers that have default pools of their own, with that of the pinned allocations.
-pub(in crate::memory) const MOVER_GROUPS: u32 = 8;
+pub(super) const MOVER_GROUPS: u32 = 8;
 
 /// Those of Defragmenters, two for each.
 const GROUPS_OF_DEFRAGMENTERS: u16 = MOVER_GROUPS as u16 - 2;
 
 impl MoverId {
     /// The passes of the program.
-    pub(in crate::memory) const PASSES: Self = Self(0);
+    pub(super) const PASSES: Self = Self(0);
 
     /// Returns the owners of the mapped buffers of a Defragmenter.
-    pub(in crate::memory) fn owners(self) -> Self {
+    pub(super) fn owners(self) -> Self {
         debug_assert!(self.is_defragmenter(), "passes have no mapped buffers");
         Self(self.0 + 1)
     }
 
     /// Returns true for a Defragmenter: its number is odd, and that of its owners is the next.
-    pub(in crate::memory) fn is_defragmenter(self) -> bool {
+    pub(super) fn is_defragmenter(self) -> bool {
         self.0 % 2 == 1
     }
 
     /// Returns the group of the allocations that this mover moves; of pinned ones for `None`.
-    pub(in crate::memory) fn group(mover: Option<Self>) -> u8 {
+    pub(super) fn group(mover: Option<Self>) -> u8 {
         match mover {
             None => 0,
             Some(Self::PASSES) => 1,
@@ -55,7 +55,7 @@ impl MoverId {
     }
 
     /// Returns a mover of a group; `None` for the group of pinned allocations.
-    pub(in crate::memory) fn of_group(group: u8) -> Option<Self> {
+    pub(super) fn of_group(group: u8) -> Option<Self> {
         u16::from(group).checked_sub(1).map(Self)
     }
 }
@@ -65,7 +65,7 @@ impl MoverId {
 /// Records have 16 bits for a mover, so a number is used again once neither the Defragmenter is left nor any resource that
 /// it created. Shared, it would let one mover move what only another one may.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct FreeMoverIds(Mutex<Free>);
+pub(super) struct FreeMoverIds(Mutex<Free>);
 
 #[derive(Debug, Default)]
 struct Free {
@@ -80,7 +80,7 @@ const MOST_DEFRAGMENTERS: u16 = u16::MAX / 2;
 
 impl FreeMoverIds {
     /// Takes the number of a Defragmenter, and the next for the owners of its mapped buffers. `None` where all are in use.
-    pub(in crate::memory) fn take(&self) -> Option<MoverId> {
+    pub(super) fn take(&self) -> Option<MoverId> {
         let mut ids = locked(&self.0);
         let unused = |pairs: &mut u16| {
             let pair = (*pairs < MOST_DEFRAGMENTERS).then_some(*pairs)?;
@@ -94,7 +94,7 @@ impl FreeMoverIds {
     }
 
     /// Gives back what [`take`](Self::take) returned.
-    pub(in crate::memory) fn give_back(&self, id: MoverId) {
+    pub(super) fn give_back(&self, id: MoverId) {
         let mut ids = locked(&self.0);
         debug_assert!(id.is_defragmenter() && !ids.free.contains(&id.0), "the number was in use");
         ids.free.push(id.0);
@@ -103,16 +103,16 @@ impl FreeMoverIds {
 
 /// A mover that may have a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) struct Mover {
-    pub(in crate::memory) id: MoverId,
+pub(super) struct Mover {
+    pub(super) id: MoverId,
     /// By which blocks know that its run has claimed them. No other mover of the allocator ever had it: 64 bits, of which
     /// a run takes one, last for ever. Never 0.
-    pub(in crate::memory) key: u64,
+    pub(super) key: u64,
 }
 
 /// By whom an allocation is moved, as a run sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum MovedBy {
+pub(super) enum MovedBy {
     /// The run.
     Own,
     /// Its owner, to whom the run offers a place.
@@ -123,7 +123,7 @@ pub(in crate::memory) enum MovedBy {
 
 impl Mover {
     /// Returns by whom an allocation with this mover is moved.
-    pub(in crate::memory) fn moves(self, id: MoverId) -> MovedBy {
+    pub(super) fn moves(self, id: MoverId) -> MovedBy {
         if id == self.id {
             MovedBy::Own
         } else if self.id.is_defragmenter() && id == self.id.owners() {
@@ -136,14 +136,14 @@ impl Mover {
 
 /// The movers of an allocator.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Movers {
-    pub(in crate::memory) ids: FreeMoverIds,
+pub(super) struct Movers {
+    pub(super) ids: FreeMoverIds,
     last_key: AtomicU64,
 }
 
 impl Movers {
     /// Returns a mover with a key of its own.
-    pub(in crate::memory) fn with_key(&self, id: MoverId) -> Mover {
+    pub(super) fn with_key(&self, id: MoverId) -> Mover {
         // Relaxed: it only has to be unique.
         Mover { id, key: 1 + self.last_key.fetch_add(1, Ordering::Relaxed) }
     }

@@ -125,7 +125,7 @@ impl DetailedStatistics {
         if self.brief.free() == 0 { 0.0 } else { 1.0 - largest as f64 / self.brief.free() as f64 }
     }
 
-    pub(in crate::memory) fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         // A part without allocations has no smallest and largest size.
         let join = |a: Option<SizeRange>, b: Option<SizeRange>| match (a, b) {
             (a, Some(b)) => Some(SizeRange::including(Some(SizeRange::including(a, b.min)), b.max)),
@@ -156,7 +156,7 @@ impl Sum for DetailedStatistics {
 
 /// The counters of one pool and memory type. The pool writes them under its lock; any thread reads them without it.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Counters {
+pub(super) struct Counters {
     blocks: AtomicU32,
     dedicated: AtomicU32,
     allocations: AtomicU32,
@@ -167,7 +167,7 @@ pub(in crate::memory) struct Counters {
 }
 
 impl Counters {
-    pub(in crate::memory) fn store(&self, statistics: &Statistics) {
+    pub(super) fn store(&self, statistics: &Statistics) {
         // The pool's lock is held, so plain stores suffice: there is one writer.
         self.blocks.store(statistics.blocks, Relaxed);
         self.dedicated.store(statistics.dedicated, Relaxed);
@@ -179,13 +179,13 @@ impl Counters {
     }
 
     /// Returns true when the pool has memory objects of this type.
-    pub(in crate::memory) fn have_memory(&self) -> bool {
+    pub(super) fn have_memory(&self) -> bool {
         self.block_bytes.load(Relaxed) != 0
     }
 
     /// Stores the counters that change when no block is added or freed and no range is split or merged.
     #[inline]
-    pub(in crate::memory) fn store_live(&self, statistics: &Statistics) {
+    pub(super) fn store_live(&self, statistics: &Statistics) {
         self.allocations.store(statistics.allocations, Relaxed);
         self.allocation_bytes.store(statistics.allocation_bytes, Relaxed);
         self.rounding.store(statistics.rounding, Relaxed);
@@ -193,13 +193,13 @@ impl Counters {
 
     /// Stores the counters that change when no block is added or freed.
     #[inline]
-    pub(in crate::memory) fn store_ranges(&self, statistics: &Statistics) {
+    pub(super) fn store_ranges(&self, statistics: &Statistics) {
         self.store_live(statistics);
         self.padding.store(statistics.padding, Relaxed);
     }
 
     /// Reads the counters one by one. While another thread allocates, two of them may show different moments.
-    pub(in crate::memory) fn load(&self) -> Statistics {
+    pub(super) fn load(&self) -> Statistics {
         Statistics {
             blocks: self.blocks.load(Relaxed),
             dedicated: self.dedicated.load(Relaxed),

@@ -106,7 +106,7 @@ const FRAMES_ARE_OVER: u64 = 10 * TICKS_PER_SECOND;
 
 /// The clock of an allocator, and when it last advanced its pools.
 #[derive(Debug)]
-pub(in crate::memory) struct Time {
+pub(super) struct Time {
     source: TimeSource,
     began: Instant,
     /// The tick at which the clocks of all pools advance next.
@@ -117,20 +117,20 @@ pub(in crate::memory) struct Time {
 
 /// A reading of the clock, and whether it counts.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Moment {
+pub(super) struct Moment {
     /// Sixtieths of a second since the allocator was created.
-    pub(in crate::memory) tick: u64,
+    pub(super) tick: u64,
     /// A frame ended recently, so frames count and real time does not.
-    pub(in crate::memory) in_frames: bool,
+    pub(super) in_frames: bool,
 }
 
 impl Time {
-    pub(in crate::memory) fn new(source: TimeSource) -> Self {
+    pub(super) fn new(source: TimeSource) -> Self {
         Self { source, began: Instant::now(), due: AtomicU64::new(1), frames_until: AtomicU64::new(0) }
     }
 
     /// Reads the clock, which takes 25 ns.
-    pub(in crate::memory) fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         let passed = match &self.source {
             TimeSource::System => self.began.elapsed(),
             TimeSource::Manual(time) => time.now(),
@@ -141,7 +141,7 @@ impl Time {
     }
 
     /// Returns true for one caller in each tick that counts.
-    pub(in crate::memory) fn is_due(&self, Moment { tick, in_frames }: Moment) -> bool {
+    pub(super) fn is_due(&self, Moment { tick, in_frames }: Moment) -> bool {
         // Relaxed, here and below: these numbers are compared with each other only, and guard no data.
         let due = self.due.load(Relaxed);
         // The next visit is due in the next tick, however many ticks have passed since the last one.
@@ -151,7 +151,7 @@ impl Time {
     }
 
     /// Records the end of a frame. Returns when it is, if time has passed since the last one.
-    pub(in crate::memory) fn note_frame(&self) -> Option<Moment> {
+    pub(super) fn note_frame(&self) -> Option<Moment> {
         let now = self.now();
         let until = now.tick.saturating_add(FRAMES_ARE_OVER);
         let before = self.frames_until.swap(until, Relaxed);

@@ -11,8 +11,7 @@ use crate::device::{
 };
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Label, PoolSlot};
-use crate::memory::token::id::{Allocation, AllocationId};
-use crate::memory::token::record::{RawPlace, Record};
+use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName};
 
 impl RawPlace {

@@ -54,11 +54,10 @@ use crate::memory::mover::{MOVER_GROUPS, MoverId};
 use crate::memory::pool::requests::{Answer, NeededBlock};
 use crate::memory::pool::served::{POOLS_PER_GROUP, Served};
 use crate::memory::pool::{PlanSizes, Pool, PoolSlot, QuickPlace, RecordInUse};
-use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::request::desc::Remembered;
-use crate::memory::request::pool::PoolShards;
-use crate::memory::token::id::Allocation;
+use crate::memory::request::{
+    AllocationRequest, MemoryTypeCandidate, PoolShards, Ranking, Remembered, judge,
+};
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 
 /// In which rounds the memory types are tried: whether last resorts are allowed, and what is done about remembered refusals.

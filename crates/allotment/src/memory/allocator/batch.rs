@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Requirements};
 use crate::memory::allocator::Allocator;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, ShortName, WrongAllocator};
 
 impl<D: Device> Allocator<D> {

@@ -5,7 +5,7 @@ use crate::memory::WrongAllocator;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{AfterFree, EndedAllocation, Freed, PoolSlot};
 use crate::memory::time::Moment;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.

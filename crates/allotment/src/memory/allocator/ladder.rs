@@ -45,10 +45,9 @@ use std::sync::Mutex;
 use crate::device::{Device, DeviceError, Mapping, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::lifetime::{DeletionQueue, WeakDeletionQueue};
 use crate::memory::allocator::Allocator;
-use crate::memory::driver::heaps::heap_of;
-use crate::memory::driver::refusals::Terms;
+use crate::memory::driver::{Terms, heap_of};
 use crate::memory::pool::PoolSlot;
-use crate::memory::request::desc::Remembered;
+use crate::memory::request::Remembered;
 use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 

@@ -25,10 +25,8 @@ use crate::device::{
 };
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::request::desc::Remembered;
-use crate::memory::token::id::{Allocation, AllocationId};
-use crate::memory::token::record::RawPlace;
+use crate::memory::request::{AllocationRequest, Remembered};
+use crate::memory::token::{Allocation, AllocationId, RawPlace};
 use crate::memory::{AccessError, AllocationError, ShortName};
 use crate::sync::locked;
 

@@ -8,13 +8,12 @@ use crate::device::{
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
-use crate::memory::driver::heaps::heap_of;
-use crate::memory::driver::refusals::Terms;
+use crate::memory::driver::{Terms, heap_of};
 use crate::memory::pool::requests::{Expected, NeededBlock, Placed};
 use crate::memory::pool::{BlockPlan, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, ShortName};
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.

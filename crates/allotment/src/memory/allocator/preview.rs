@@ -4,7 +4,7 @@ use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::PlanSizes;
 use crate::memory::pool::requests::WouldPlace;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, ShortName};
 
 /// The effect that a request would have; see [`Allocator::preview`].

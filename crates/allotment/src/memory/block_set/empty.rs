@@ -8,13 +8,13 @@ use crate::device::{Device, OwnedMemory, Priority};
 
 /// An empty block, as the empty-block policy sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct EmptyBlock {
-    pub(in crate::memory) size: u64,
+pub(crate) struct EmptyBlock {
+    pub(crate) size: u64,
     /// Ticks since it became empty.
-    pub(in crate::memory) age: u64,
-    pub(in crate::memory) role: Role,
+    pub(crate) age: u64,
+    pub(crate) role: Role,
     /// About its size was requested again lately after it had been freed.
-    pub(in crate::memory) came_back: bool,
+    pub(crate) came_back: bool,
 }
 
 /// The link of a block that has no neighbour.
@@ -44,11 +44,11 @@ pub(super) struct EmptyLink {
 
 /// Which spare blocks may serve a request that wants a dedicated one.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct SpareCriteria {
+pub(crate) struct SpareCriteria {
     /// The application counts frames: idle bytes are better than a frame that waits for the driver.
-    pub(in crate::memory) in_frames: bool,
+    pub(crate) in_frames: bool,
     /// Only blocks that were allocated with this priority, where the device accepts no other one later.
-    pub(in crate::memory) priority: Option<Priority>,
+    pub(crate) priority: Option<Priority>,
 }
 
 /// A spare block may be larger than the request that reuses it by the request's size divided by this.
@@ -107,7 +107,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns the ticks since the last block that is empty became so; `None` where none is empty.
-    pub(in crate::memory) fn empty_for(&self, now: u64) -> Option<u64> {
+    pub(crate) fn empty_for(&self, now: u64) -> Option<u64> {
         Some(now.saturating_sub(self.block(self.empty.newest)?.empty?.since))
     }
 
@@ -168,7 +168,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Turns a spare block of at most `most` bytes into a shared one, so that this request needs no new block. Returns its
     /// index; `None` if there is none.
-    pub(in crate::memory) fn share_spare(
+    pub(crate) fn share_spare(
         &mut self,
         request: &Request,
         most: u64,
@@ -193,7 +193,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns an empty block that would serve a request in another shard.
-    pub(in crate::memory) fn lendable(
+    pub(crate) fn lendable(
         &self,
         request: &Request,
         spare: Option<SpareCriteria>,
@@ -212,7 +212,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns true while little of the bytes in use is wasted in holes and ends of blocks; false while none is in use.
-    pub(in crate::memory) fn wastes_little(&self) -> bool {
+    pub(crate) fn wastes_little(&self) -> bool {
         let used = self.statistics.block_bytes - self.empty_bytes;
         let occupied = self.statistics.allocation_bytes + self.statistics.rounding + self.statistics.padding;
         used.saturating_sub(occupied) < used / LITTLE_WASTE_DIVISOR
@@ -220,7 +220,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Iterates over the blocks that have been empty for `least_age` ticks and for which `unwanted` returns true, the longest
     /// empty first. With `keep_shared`, only over dedicated ones. Looks at no block that is younger but the first.
-    pub(in crate::memory) fn unwanted(
+    pub(crate) fn unwanted(
         &self,
         now: u64,
         least_age: u64,
@@ -241,7 +241,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Removes empty blocks and returns their memory. None of their ranges may wait in the quick lists.
-    pub(in crate::memory) fn remove_all(&mut self, blocks: &[u32]) -> Vec<(u32, OwnedMemory<D>)> {
+    pub(crate) fn remove_all(&mut self, blocks: &[u32]) -> Vec<(u32, OwnedMemory<D>)> {
         let removed = blocks.iter().filter_map(|&index| Some((index, self.remove_unordered(index)?)));
         let removed: Vec<_> = removed.collect();
         let indices: Vec<u32> = removed.iter().map(|(index, _)| *index).collect();
@@ -250,7 +250,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns the bytes of the empty blocks, of which at least `keep` shared blocks stay.
-    pub(in crate::memory) fn freeable_bytes(&self, keep: u32) -> u64 {
+    pub(crate) fn freeable_bytes(&self, keep: u32) -> u64 {
         let mut may_go = self.statistics.blocks.saturating_sub(keep);
         let mut bytes = 0;
         for (_, block) in self.empties().filter(|(_, block)| block.held.is_none()) {

@@ -45,7 +45,7 @@ fn class_of(size: u64) -> Option<usize> {
 
 /// The marks of this period and of the one before.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::memory) struct SizeHistory {
+pub(crate) struct SizeHistory {
     freed: [Classes; 2],
     came_back: [Classes; 2],
     /// When the period began, in ticks.
@@ -59,7 +59,7 @@ impl SizeHistory {
     }
 
     /// Notes a request.
-    pub(in crate::memory) fn note_request(&mut self, size: u64) {
+    pub(crate) fn note_request(&mut self, size: u64) {
         if let Some(class) = class_of(size).filter(|&class| Self::in_either(&self.freed, class)) {
             self.came_back[0].mark(class);
         }
@@ -67,7 +67,7 @@ impl SizeHistory {
 
     /// Returns true if an allocation of about this size was freed lately, so that such requests come more than once. True
     /// for small sizes.
-    pub(in crate::memory) fn was_freed(&self, size: u64) -> bool {
+    pub(crate) fn was_freed(&self, size: u64) -> bool {
         class_of(size).is_none_or(|class| Self::in_either(&self.freed, class))
     }
 
@@ -77,7 +77,7 @@ impl SizeHistory {
     }
 
     /// Forgets what is older than the period before the one that began at this tick.
-    pub(in crate::memory) fn begin_period(&mut self, period: u64) {
+    pub(crate) fn begin_period(&mut self, period: u64) {
         if self.period != period {
             self.period = period;
             self.freed = [Classes::default(), self.freed[0]];

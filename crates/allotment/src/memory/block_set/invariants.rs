@@ -10,7 +10,7 @@ impl<D: Device> BlockSet<D> {
     /// # Panics
     ///
     /// Panics if an invariant does not hold.
-    pub(in crate::memory) fn check_invariants(&self) {
+    pub(crate) fn check_invariants(&self) {
         self.blocks.check_invariants();
         self.order.check_invariants();
         self.check_empty();

@@ -5,7 +5,7 @@ use allotment_suballoc::{Algorithm, Reach};
 use super::order::BlockOrder;
 use super::{Block, BlockRange, BlockSet, Sizes};
 use crate::device::Device;
-use crate::memory::request::desc::LARGEST_WAITING;
+use crate::memory::request::LARGEST_WAITING;
 
 impl<D: Device> Block<D> {
     /// Frees a range. Returns by how much the padding is less.
@@ -24,7 +24,7 @@ impl<D: Device> Block<D> {
 
 impl<D: Device> BlockSet<D> {
     /// Counts a new allocation in a block. Returns true if the block was empty.
-    pub(in crate::memory) fn occupy(&mut self, index: u32, sizes: Sizes) -> bool {
+    pub(crate) fn occupy(&mut self, index: u32, sizes: Sizes) -> bool {
         self.statistics.allocations += 1;
         self.statistics.allocation_bytes += sizes.requested;
         self.statistics.rounding += sizes.occupied - sizes.requested;
@@ -53,13 +53,13 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Frees an allocation. Returns true if its block is empty now.
-    pub(in crate::memory) fn free(&mut self, block_range: &BlockRange, sizes: Sizes, now: u64) -> bool {
+    pub(crate) fn free(&mut self, block_range: &BlockRange, sizes: Sizes, now: u64) -> bool {
         self.release(block_range);
         self.vacate(block_range.block, sizes, now)
     }
 
     /// Frees a range in its block, which joins it with its free neighbours.
-    pub(in crate::memory) fn release(&mut self, block_range: &BlockRange) {
+    pub(crate) fn release(&mut self, block_range: &BlockRange) {
         let Some(block) = self.blocks.get_mut(block_range.block) else { return };
         let padding = block.release(block_range, &mut self.order);
         *self.padding_counter() -= padding;
@@ -67,7 +67,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Frees an allocation whose block has others, so that nothing else is to be done. Returns false, with nothing changed,
     /// for the last one of a block.
-    pub(in crate::memory) fn free_one_of_several(&mut self, block_range: &BlockRange, sizes: Sizes) -> bool {
+    pub(crate) fn free_one_of_several(&mut self, block_range: &BlockRange, sizes: Sizes) -> bool {
         let Some(block) = self.blocks.get_mut(block_range.block).filter(|block| block.live > 1) else {
             return false;
         };
@@ -88,12 +88,12 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Reads a part of what [`release`](Self::release) is going to read. Returns some of it.
-    pub(in crate::memory) fn read_around(&self, block_range: &BlockRange, reach: Reach) -> u64 {
+    pub(crate) fn read_around(&self, block_range: &BlockRange, reach: Reach) -> u64 {
         self.block(block_range.block).map_or(0, |block| block.ranges.read_around(block_range.handle, reach))
     }
 
     /// Returns true if the range of an allocation may wait in the quick lists when it is freed.
-    pub(in crate::memory) fn may_wait(&self, block_range: &BlockRange, sizes: Sizes) -> bool {
+    pub(crate) fn may_wait(&self, block_range: &BlockRange, sizes: Sizes) -> bool {
         // Only in TLSF blocks, where joining and splitting is most of the work. In a linear block a waiting range would
         // hold up the stack or the ring that it is part of, and a dedicated block is reused as a whole.
         // Never in the lists of another shard: they name records of their own.
@@ -105,7 +105,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Puts the range of a freed allocation, named by its block and offset, into the quick lists instead of freeing it.
     /// Returns false, with nothing changed, if the list is full, the block is closed, or it would be empty.
-    pub(in crate::memory) fn keep_in_quick_list(
+    pub(crate) fn keep_in_quick_list(
         &mut self,
         record: u32,
         (index, offset): (u32, u64),

@@ -19,13 +19,13 @@
 //! | `history.rs` | which large sizes came back |
 //! | `relocate.rs` | closed blocks and the moves out of them |
 
-pub(in crate::memory) mod emptied_blocks;
+mod emptied_blocks;
 mod empty;
 mod history;
 mod invariants;
 mod live;
 mod order;
-pub(in crate::memory) mod quick_lists;
+mod quick_lists;
 mod relocate;
 mod search;
 
@@ -34,19 +34,23 @@ use std::sync::Arc;
 
 use allotment_suballoc::{Algorithm, Alignment, Handle, VirtualBlock};
 
-use super::EmptiedBlocks;
-use super::block_set::quick_lists::QuickLists;
 use super::statistics::Statistics;
-use super::token::memory_objects::{MemoryObject, MemoryObjects, RegisteredObject};
+use super::token::{MemoryObject, MemoryObjects, RegisteredObject};
 use crate::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
-use crate::memory::request::pool::MOST_SHARDS;
+use crate::memory::request::MOST_SHARDS;
 use crate::slab::Slab;
 
-pub(super) use empty::{EmptyBlock, SpareCriteria};
-use empty::{EmptyBlocks, EmptyLink};
-use history::SizeHistory;
-use order::BlockOrder;
-use search::BlockSummary;
+// Beside the types below: empty blocks, and what becomes of them.
+pub use self::emptied_blocks::EmptiedBlocks;
+pub(super) use self::empty::{EmptyBlock, SpareCriteria};
+
+// Freed ranges that wait for a request of their size, and the large sizes that came back.
+pub(super) use self::history::SizeHistory;
+pub(super) use self::quick_lists::{DEPTH, MOST_WAITING, QuickLists};
+
+use self::empty::{EmptyBlocks, EmptyLink};
+use self::order::BlockOrder;
+use self::search::BlockSummary;
 
 /// Counts blocks that were looked at or moved, in tests: the work of a call must not grow with the blocks of a pool, or only
 /// as fast as these.

@@ -27,7 +27,7 @@
 //! the time. A program that goes on as before keeps the ranges that it reuses. (Bonwick and Adams trim magazines by the
 //! same measure in "Magazines and Vmem", 2001.)
 
-use crate::memory::request::desc::LARGEST_WAITING;
+use crate::memory::request::LARGEST_WAITING;
 use allotment_suballoc::{Alignment, SizeClasses};
 
 /// 16 for each power of two. Sizes below 16 bytes, whose sixteenth is less than a byte, have a class each.
@@ -36,14 +36,14 @@ type Classes = SizeClasses<4>;
 const CLASSES: usize = Classes::class_of(LARGEST_WAITING) + 1;
 
 /// Ranges in a class: as many as a cache line holds.
-pub(in crate::memory) const DEPTH: usize = 8;
+pub(crate) const DEPTH: usize = 8;
 
 /// Ranges that wait in a pool, or in a shard of it, in all of its block sets together.
 ///
 /// All of them may have to be joined before a request is refused, while other threads wait for the lock: 512 take 50 to
 /// 100 µs. A steady program has fewer, as far as it was measured: 110 to 550 where sizes are random, 30 where there are
 /// six.
-pub(in crate::memory) const MOST_WAITING: usize = 512;
+pub(crate) const MOST_WAITING: usize = 512;
 
 /// A waiting range: its record in the upper 32 bits, below it the size, and the number of trailing zeros of its offset
 /// in the lowest [`ALIGNMENT_BITS`].
@@ -79,7 +79,7 @@ impl Waiting {
 
 /// The waiting ranges of one block set.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct QuickLists {
+pub(crate) struct QuickLists {
     /// By class. Empty until the first range waits, as is `waiting`.
     counts: Vec<Count>,
     waiting: Vec<[Waiting; DEPTH]>,
@@ -107,7 +107,7 @@ impl Count {
 impl QuickLists {
     /// Adds a freed range. Returns false if it is too large or its list is full.
     #[inline]
-    pub(in crate::memory) fn push(&mut self, record: u32, offset: u64, size: u64) -> bool {
+    pub(super) fn push(&mut self, record: u32, offset: u64, size: u64) -> bool {
         if size > LARGEST_WAITING {
             return false;
         }
@@ -139,7 +139,7 @@ impl QuickLists {
     }
 
     /// Frees the lists, if none has a range.
-    pub(in crate::memory) fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         if self.len == 0 {
             *self = Self::default();
         }
@@ -147,7 +147,7 @@ impl QuickLists {
 
     /// Takes out a range that fits a request. Returns its record and its size.
     #[inline]
-    pub(in crate::memory) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
+    pub(crate) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
         if self.len == 0 || size > LARGEST_WAITING {
             return None;
         }
@@ -178,7 +178,7 @@ impl QuickLists {
     }
 
     /// Takes out as many ranges as `records` has room for, or all. Returns how many.
-    pub(in crate::memory) fn pop(&mut self, records: &mut [u32]) -> usize {
+    pub(crate) fn pop(&mut self, records: &mut [u32]) -> usize {
         let mut popped = 0;
         // The largest class first: its ranges are the likeliest to make room for a request that found none.
         let mut class = self.counts.len();
@@ -203,7 +203,7 @@ impl QuickLists {
 
     /// Looks at the next class that has ranges. Takes out those that no request needed since the last look, and returns
     /// how many.
-    pub(in crate::memory) fn pop_idle(&mut self, records: &mut [u32; DEPTH]) -> usize {
+    pub(crate) fn pop_idle(&mut self, records: &mut [u32; DEPTH]) -> usize {
         if self.len == 0 {
             return 0;
         }
@@ -222,12 +222,12 @@ impl QuickLists {
     }
 
     /// Returns the number of waiting ranges.
-    pub(in crate::memory) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Iterates over the records of all waiting ranges, for tests.
-    pub(in crate::memory) fn records(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn records(&self) -> impl Iterator<Item = u32> + '_ {
         let lists = self.waiting.iter().zip(&self.counts);
         lists.flat_map(|(list, count)| &list[..usize::from(count.now)]).map(|range| range.record())
     }
@@ -237,7 +237,7 @@ impl QuickLists {
     /// # Panics
     ///
     /// Panics if one does not hold.
-    pub(in crate::memory) fn check_invariants(&self) {
+    pub(crate) fn check_invariants(&self) {
         assert!(self.counts.iter().all(|count| count.idle <= count.now));
         assert_eq!(self.len, self.records().count(), "all waiting ranges are counted");
     }

@@ -20,7 +20,7 @@ const MAX_TRIED: u32 = 16;
 
 impl<D: Device> BlockSet<D> {
     /// Claims a block for a run. Returns false if there is no such block, it is closed, or another run has claimed it.
-    pub(in crate::memory) fn claim(&mut self, index: u32, run: u64) -> bool {
+    pub(crate) fn claim(&mut self, index: u32, run: u64) -> bool {
         let Some(block) = self.blocks.get_mut(index) else { return false };
         let free = !block.is_of_another_run(run);
         if free {
@@ -30,14 +30,14 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Ends the claim of a run to a block, if it has one.
-    pub(in crate::memory) fn disclaim(&mut self, index: u32, run: u64) {
+    pub(crate) fn disclaim(&mut self, index: u32, run: u64) {
         let block = self.blocks.get_mut(index).filter(|block| block.claim == run);
         block.into_iter().for_each(|block| block.claim = 0);
     }
 
     /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns the number
     /// of the closing; `None` unless the run has a claim to the block, which this ends.
-    pub(in crate::memory) fn close(&mut self, index: u32, run: u64, release: EmptiedBlocks) -> Option<u64> {
+    pub(crate) fn close(&mut self, index: u32, run: u64, release: EmptiedBlocks) -> Option<u64> {
         let block = self.blocks.get_mut(index).filter(|block| block.claim == run)?;
         debug_assert!(!block.is_closed(), "a claimed block is open");
         // 0 is the number of no closing. 64 bits do not run out.
@@ -52,21 +52,21 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Keeps a block that is closed by a closing for a run, also once it is empty: moves are planned into it.
-    pub(in crate::memory) fn hold(&mut self, index: u32, closing: u64, run: u64) {
+    pub(crate) fn hold(&mut self, index: u32, closing: u64, run: u64) {
         let block = self.blocks.get_mut(index).filter(|block| block.is_closed_by(closing));
         let closing = block.and_then(|block| block.closed.as_mut());
         closing.into_iter().for_each(|closing| closing.hold = run);
     }
 
     /// Ends what [`hold`](Self::hold) began.
-    pub(in crate::memory) fn end_hold(&mut self, index: u32, run: u64) {
+    pub(crate) fn end_hold(&mut self, index: u32, run: u64) {
         let block =
             self.blocks.get_mut(index).filter(|block| block.held.is_some_and(|(held, _)| held == run));
         block.into_iter().for_each(|block| block.held = None);
     }
 
     /// Opens a closed block again.
-    pub(in crate::memory) fn reopen(&mut self, index: u32) {
+    pub(crate) fn reopen(&mut self, index: u32) {
         let Some(block) = self.blocks.get_mut(index) else { return };
         if let Some(closing) = block.closed.take() {
             block.held = (closing.hold != 0).then_some((closing.hold, closing.number));
@@ -79,14 +79,14 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Opens a block again if it is still closed by a closing.
-    pub(in crate::memory) fn reopen_closing(&mut self, index: u32, closing: u64) {
+    pub(crate) fn reopen_closing(&mut self, index: u32, closing: u64) {
         if self.block(index).is_some_and(|block| block.is_closed_by(closing)) {
             self.reopen(index);
         }
     }
 
     /// Opens a closed block that has room for a request. Returns false if there is none.
-    pub(in crate::memory) fn reopen_for(&mut self, request: &Request, usable: UsableBlocks) -> bool {
+    pub(crate) fn reopen_for(&mut self, request: &Request, usable: UsableBlocks) -> bool {
         // Whether it fits does not depend on the strategy.
         let request = &request.with_strategy(FitStrategy::Balanced);
         let fits = |block: &Block<D>| usable.contain(block) && block.ranges.would_fit(request);
@@ -97,7 +97,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns whether a closed block is freed once it is empty; `None` for an open block.
-    pub(in crate::memory) fn release_of(&self, index: u32) -> Option<EmptiedBlocks> {
+    pub(crate) fn release_of(&self, index: u32) -> Option<EmptiedBlocks> {
         Some(self.block(index)?.closed?.release)
     }
 
@@ -109,7 +109,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Places the copy of an allocation in the block that was planned for it; where that has no room any more, in one
     /// of the first few, the fullest first. Never in an empty block, nor in one that a run empties or is going to.
-    pub(in crate::memory) fn place_relocated(
+    pub(crate) fn place_relocated(
         &mut self,
         planned: Option<u32>,
         request: &Request,
@@ -148,7 +148,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Places a range at an offset of a block, closed or not: in the free bytes directly behind the range `after`, or at
     /// the start of the block where that is `None`. Returns `None` where they are not free.
-    pub(in crate::memory) fn place_at(
+    pub(crate) fn place_at(
         &mut self,
         (index, offset, after): (u32, u64, Option<Handle>),
         request: &Request,
@@ -167,7 +167,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns the size of a range; `None` where there is no such range.
-    pub(in crate::memory) fn size_of_range(&self, block_range: &BlockRange) -> Option<u64> {
+    pub(crate) fn size_of_range(&self, block_range: &BlockRange) -> Option<u64> {
         Some(self.block(block_range.block)?.ranges.get(block_range.handle).ok()?.size)
     }
 }

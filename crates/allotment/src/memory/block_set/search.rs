@@ -47,7 +47,7 @@ impl BlockSummary {
 
 impl<D: Device> BlockSet<D> {
     /// Places a request in an existing block: with [`SpareCriteria`] in a spare dedicated one, else in a shared one.
-    pub(in crate::memory) fn place(
+    pub(crate) fn place(
         &mut self,
         request: &Request,
         spare: Option<SpareCriteria>,
@@ -71,7 +71,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Places a request in a shared block.
-    pub(in crate::memory) fn place_in_shared(
+    pub(crate) fn place_in_shared(
         &mut self,
         request: &Request,
         usable: UsableBlocks,
@@ -115,13 +115,13 @@ impl<D: Device> BlockSet<D> {
 
     /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if nothing
     /// is left of it.
-    pub(in crate::memory) fn prepare_lowest(&mut self, request: &Request) -> bool {
+    pub(crate) fn prepare_lowest(&mut self, request: &Request) -> bool {
         let first = self.order.with_room(request.size, 0).and_then(|(_, index)| self.blocks.get_mut(index));
         first.is_none_or(|block| block.ranges.prepare_lowest(request, AT_ONCE))
     }
 
     /// Places a request in one block. Returns `None` where the block has no room.
-    pub(in crate::memory) fn place_in_block(
+    pub(crate) fn place_in_block(
         &mut self,
         index: u32,
         request: &Request,
@@ -159,7 +159,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns true if [`place`](Self::place) would find room, in the order in which a pool tries the blocks.
-    pub(in crate::memory) fn would_place(
+    pub(crate) fn would_place(
         &self,
         request: &Request,
         spare: Option<SpareCriteria>,
@@ -190,7 +190,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.
-    pub(in crate::memory) fn room(&self) -> (u64, u64) {
+    pub(crate) fn room(&self) -> (u64, u64) {
         // Open shared blocks only, for this goes into errors: a request that was refused could not use the others.
         self.order.iter().fold((0, 0), |(free, largest), summary| {
             let may_have_more = summary.largest_free_at_most > largest;
@@ -201,19 +201,14 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns the bytes of a memory object of `memory_size`, from an allocation's first byte on, that no other allocation
     /// can get.
-    pub(in crate::memory) fn bytes_taken(
-        &self,
-        block_range: &BlockRange,
-        occupied: u64,
-        memory_size: u64,
-    ) -> u64 {
+    pub(crate) fn bytes_taken(&self, block_range: &BlockRange, occupied: u64, memory_size: u64) -> u64 {
         // Nothing else can be placed in dedicated memory, so the allocation takes all of it. A buddy block allocates a
         // whole cell, a power of two.
         if block_range.dedicated { memory_size } else { self.least_block(occupied) }
     }
 
     /// Returns the bytes of the smallest block that can serve a request of `size`, which then starts at offset 0.
-    pub(in crate::memory) fn least_block(&self, size: u64) -> u64 {
+    pub(crate) fn least_block(&self, size: u64) -> u64 {
         match self.algorithm {
             Algorithm::Buddy => size.next_power_of_two(),
             _ => size,

@@ -112,10 +112,10 @@ impl PassLimits {
 
 /// What the passes of a step have used of its limits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::memory) struct Spent {
+pub(crate) struct Spent {
     pub(super) moves: u32,
     pub(super) bytes: u64,
-    pub(in crate::memory) time: Duration,
+    pub(crate) time: Duration,
 }
 
 impl Spent {
@@ -127,7 +127,7 @@ impl Spent {
     }
 
     /// Returns true while the limits leave something to another pass.
-    pub(in crate::memory) fn leaves_some(&self, limits: &PassLimits) -> bool {
+    pub(crate) fn leaves_some(&self, limits: &PassLimits) -> bool {
         self.time < limits.time && !self.exceeds(limits, 1)
     }
 }

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 
 /// Why a defragmentation did not begin. The pools are unchanged.
 ///

@@ -27,7 +27,7 @@ use crate::memory::mover::Mover;
 use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
 use crate::memory::pool::moves::{Close, MayBegin, NewPlace, ReservedPlace, SurveyedAllocation};
 use crate::memory::pool::{PoolSlot, TwoShards};
-use crate::memory::token::id::{Allocation, AllocationId};
+use crate::memory::token::{Allocation, AllocationId};
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
 pub(super) const AT_ONCE: usize = 16;

@@ -13,9 +13,8 @@ use crate::device::{Device, Requirements};
 use crate::memory::AllocationOptions;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::Mover;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::request::pool::PoolShards;
-use crate::memory::token::id::Allocation;
+use crate::memory::request::{AllocationRequest, PoolShards};
+use crate::memory::token::Allocation;
 
 /// A defragmentation for one request: makes room for it by moving other allocations. Dropping it ends it: what was moved
 /// stays in its new place, and the room is free again.
@@ -322,7 +321,7 @@ impl<'a, D: Device> RequestDefragmentation<'a, D> {
 
 impl Run {
     /// Takes the room that was made, or the reason why there is none.
-    pub(in crate::memory) fn take_room(&mut self) -> Result<Allocation, RoomError> {
+    pub(crate) fn take_room(&mut self) -> Result<Allocation, RoomError> {
         let Some(room) = self.room() else { return Err(RoomError::Unfinished) };
         let asked = room.asked();
         room.take_result().unwrap_or(Err(NoRoom::Unfinished)).map_err(|reason| asked.error(reason))

@@ -49,39 +49,43 @@ mod survey;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-pub use allocator_ref::AllocatorRef;
-pub(super) use desc::Spent;
-pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinThreads, PassLimits};
-pub use ended_pass::EndedPass;
-pub use error::{DefragmentationError, NotThisMove};
-pub use for_request::RequestDefragmentation;
+// For programs: a run, its passes, and what came of them.
+pub use self::allocator_ref::AllocatorRef;
+pub use self::desc::{DefragmentationDesc, DefragmentationStrategy, JoinThreads, PassLimits};
+pub use self::ended_pass::EndedPass;
+pub use self::error::{DefragmentationError, NotThisMove};
+pub use self::for_request::RequestDefragmentation;
+pub use self::pass::{Move, NextPass, Pass};
+pub use self::plan::{DefragmentationPlan, PlannedBlock};
+pub use self::room::RoomError;
+pub use super::block_set::EmptiedBlocks;
+pub use super::resource::relocation::{
+    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
+};
+
 /// Plans for blocks that no allocator has, such as those of a recording.
 pub mod layout {
     pub use super::layout_plan::{
         BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
     };
 }
-pub use pass::{Move, NextPass, Pass};
-pub use plan::{DefragmentationPlan, PlannedBlock};
-pub use room::RoomError;
 
-pub use super::block_set::emptied_blocks::EmptiedBlocks;
-pub use super::resource::relocation::{
-    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
-};
+// Offers of moves, which an owner accepts at a time of its own.
+pub(super) use self::offers::{Offer, OfferEnded, Offers};
 
-pub(super) use self::offers::Offers;
-pub(super) use self::offers::{Offer, OfferEnded};
-use self::pass::CallMoved;
+// A run that moves resources for a defragmenter, and the room that it makes for one request.
+pub(super) use self::desc::Spent;
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;
-use self::room::RoomRun;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
+
+use self::pass::CallMoved;
+use self::room::RoomRun;
 use super::allocator::Allocator;
 use super::mover::MoverId;
 use super::pool::{Pool, PoolSlot};
-use super::token::id::{Allocation, AllocationId};
+use super::token::{Allocation, AllocationId};
 use crate::device::Device;
 use crate::memory::mover::Mover;
 use allotment_suballoc::Algorithm;

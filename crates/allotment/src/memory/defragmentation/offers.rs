@@ -24,13 +24,12 @@ use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
-use crate::memory::mover::Mover;
-use crate::memory::mover::MoverId;
+use crate::memory::mover::{Mover, MoverId};
 use crate::memory::pool::PoolSlot;
 use crate::memory::pool::emptying::AfterClosing;
 use crate::memory::pool::moves::{MayBegin, MoveEnd};
-use crate::memory::request::pool::PoolShards;
-use crate::memory::token::id::{Allocation, AllocationId};
+use crate::memory::request::PoolShards;
+use crate::memory::token::{Allocation, AllocationId};
 use crate::sync::locked;
 
 /// Ticks (sixtieths of a second) for which an offer stands.
@@ -38,7 +37,7 @@ const OFFERED_FOR: u64 = 60;
 
 /// The blocks whose allocations are offered new places.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Offers {
+pub(crate) struct Offers {
     list: Mutex<List>,
     /// The number of blocks, which is read without the lock.
     count: AtomicU32,
@@ -77,7 +76,7 @@ impl ClosedBlock {
 
 /// An offer that an owner is about to accept. Writes to the allocation by its handle are refused until it ends. Dropped,
 /// the allocation stays, and the offer with it.
-pub(in crate::memory) struct Offer<'a, D: Device> {
+pub(crate) struct Offer<'a, D: Device> {
     allocator: &'a Allocator<D>,
     closed: ClosedBlock,
     /// `None` once it has ended.
@@ -87,9 +86,9 @@ pub(in crate::memory) struct Offer<'a, D: Device> {
 }
 
 /// An offer that was accepted.
-pub(in crate::memory) struct OfferEnded<D: Device> {
-    pub(in crate::memory) moved: Move<D>,
-    pub(in crate::memory) statistics: DefragmentationStatistics,
+pub(crate) struct OfferEnded<D: Device> {
+    pub(crate) moved: Move<D>,
+    pub(crate) statistics: DefragmentationStatistics,
 }
 
 impl Offers {
@@ -109,7 +108,7 @@ impl Offers {
     }
 
     /// Returns true if a move is offered for an allocation.
-    pub(in crate::memory) fn has(&self, id: AllocationId) -> bool {
+    pub(crate) fn has(&self, id: AllocationId) -> bool {
         let offers = |offered: &OfferedBlock| offered.evacuation.reserved.iter().any(|one| one.from == id);
         !self.are_none() && locked(&self.list).blocks.iter().any(offers)
     }
@@ -145,7 +144,7 @@ impl Offers {
     }
 
     /// Returns the number of blocks that stay since owners did not accept the offers of a `Defragmenter`, since the last call.
-    pub(in crate::memory) fn take_kept(&self, by: Mover) -> u32 {
+    pub(crate) fn take_kept(&self, by: Mover) -> u32 {
         let kept = &mut locked(&self.list).kept;
         let before = kept.len();
         kept.retain(|other| *other != by);
@@ -315,7 +314,7 @@ impl<D: Device> Allocator<D> {
 
 impl<D: Device> Offer<'_, D> {
     /// Returns the move.
-    pub(in crate::memory) fn one(&self) -> &Move<D> {
+    pub(crate) fn one(&self) -> &Move<D> {
         match &self.one {
             Some(one) => one,
             None => unreachable!("only `accept` and `drop` take it"),
@@ -323,16 +322,13 @@ impl<D: Device> Offer<'_, D> {
     }
 
     /// Withdraws the offer when this is dropped: the buffer cannot move, so the block stays.
-    pub(in crate::memory) fn refuse(&mut self) {
+    pub(crate) fn refuse(&mut self) {
         self.refused = true;
     }
 
     /// Ends the move: the allocation is in its new place. `leave` gets the place that is no longer used. `None` where the
     /// allocation was pinned meanwhile.
-    pub(in crate::memory) fn accept(
-        mut self,
-        leave: impl FnOnce(Released, Allocation),
-    ) -> Option<OfferEnded<D>> {
+    pub(crate) fn accept(mut self, leave: impl FnOnce(Released, Allocation)) -> Option<OfferEnded<D>> {
         let mut one = self.one.take()?;
         let Ended { outcome, copied, .. } = one.end_alone(self.allocator);
         let moved = outcome == MoveEnd::Moved;

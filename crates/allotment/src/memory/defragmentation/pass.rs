@@ -11,8 +11,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::pool::moves::{BegunMove, MoveEnd, after_retirement};
 use crate::memory::pool::{Freed, TwoShards};
 use crate::memory::time::Moment;
-use crate::memory::token::id::{Allocation, AllocationId};
-use crate::memory::token::record::RawPlace;
+use crate::memory::token::{Allocation, AllocationId, RawPlace};
 
 /// Moves that are ended per lock: ten to twenty microseconds. What they read fits the first cache of a processor.
 const AT_ONCE: usize = 32;
@@ -283,7 +282,7 @@ pub struct Pass<'d, D: Device> {
 pub(super) type CallMoved<'d, D> = dyn FnMut(&Move<D>) + Send + 'd;
 
 /// A place that is no longer used after a move.
-pub(in crate::memory) enum Released {
+pub(crate) enum Released {
     /// The old place of an allocation that was moved.
     Source,
     /// The new place of an allocation that was not moved, or was freed.

@@ -67,7 +67,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::emptying::AfterClosing;
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
-use crate::memory::token::id::AllocationId;
+use crate::memory::token::AllocationId;
 
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_ROUNDS: u32 = 4;
@@ -75,7 +75,7 @@ const MAX_ROUNDS: u32 = 4;
 /// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `Defragmenter`, which
 /// owns its allocator by an `Arc`, can keep it as well.
 #[derive(Debug)]
-pub(in crate::memory) struct Run {
+pub(crate) struct Run {
     pub(super) desc: DefragmentationDesc,
     scope: Scope,
     pub(super) mover: Mover,
@@ -96,7 +96,7 @@ pub(in crate::memory) struct Run {
     pub(super) bytes_left: u64,
     /// Room for a request is made, rather than blocks emptied.
     room: Option<Box<RoomRun>>,
-    pub(in crate::memory) statistics: DefragmentationStatistics,
+    pub(crate) statistics: DefragmentationStatistics,
     /// The statistics when the pass before ended: those of a pass are the difference.
     pub(super) before_pass: DefragmentationStatistics,
 }
@@ -115,7 +115,7 @@ enum Stage {
 
 /// Result of a search for moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Found {
+pub(crate) enum Found {
     /// There are moves.
     Moves,
     /// The time was up before one was found.
@@ -175,7 +175,7 @@ impl Run {
     }
 
     /// Sets the limits of the next passes. Allocations larger than its bytes count as pinned from the next survey on.
-    pub(in crate::memory) fn limit(&mut self, limits: PassLimits) {
+    pub(crate) fn limit(&mut self, limits: PassLimits) {
         self.desc.limits = limits;
     }
 
@@ -228,7 +228,7 @@ impl Run {
     }
 
     /// Finds the next moves, within what is left of the limits of a pass.
-    pub(in crate::memory) fn find<D: Device>(
+    pub(crate) fn find<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,

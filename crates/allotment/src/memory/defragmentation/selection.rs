@@ -7,7 +7,7 @@
 
 use super::desc::DefragmentationStrategy;
 use super::survey::{SurveyedArena, SurveyedBlock};
-use crate::memory::request::pool::MOST_SHARDS;
+use crate::memory::request::MOST_SHARDS;
 
 /// A block that could be emptied, as far as sums tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

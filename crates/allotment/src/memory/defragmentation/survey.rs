@@ -14,12 +14,11 @@ use crate::chunks::Chunks;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
-use crate::memory::mover::MoverId;
-use crate::memory::mover::{MovedBy, Mover};
+use crate::memory::mover::{MovedBy, Mover, MoverId};
 use crate::memory::pool::moves::SurveyedAllocation;
 use crate::memory::pool::room::SetSeen;
 use crate::memory::pool::served::Served;
-use crate::memory::request::pool::PoolShards;
+use crate::memory::request::PoolShards;
 
 /// Allocations that are surveyed per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;
@@ -33,7 +32,7 @@ pub(super) struct Arena {
 
 /// The pools that are defragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Scope {
+pub(crate) enum Scope {
     /// All default pools.
     DefaultPools,
     /// A custom pool, with all its shards.

@@ -23,7 +23,7 @@ use crate::choices::blocks::BlockSizes;
 
 impl BlockSizes {
     /// Returns true if the sizes are powers of two in order, and no divisor is zero.
-    pub(in crate::memory) fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.smallest.is_power_of_two()
             && self.largest.is_power_of_two()
             && self.smallest <= self.largest
@@ -33,7 +33,7 @@ impl BlockSizes {
     }
 
     /// Returns the bytes of the largest block of a heap.
-    pub(in crate::memory) fn largest_in(&self, heap_size: u64) -> u64 {
+    pub(crate) fn largest_in(&self, heap_size: u64) -> u64 {
         // VMA limits the blocks of small heaps to an eighth as well: one block of 256 MiB would fill a 256 MiB heap of
         // mapped device memory.
         let eighth = (heap_size / 8).max(1);
@@ -41,7 +41,7 @@ impl BlockSizes {
     }
 
     /// Returns the bytes of the next block of a pool that has `reserved` bytes.
-    pub(in crate::memory) fn next(&self, reserved: u64, heap_size: u64) -> u64 {
+    pub(crate) fn next(&self, reserved: u64, heap_size: u64) -> u64 {
         let largest = self.largest_in(heap_size);
         // A power of two, so that blocks come in few sizes and a freed one is often replaced by one of its size.
         let wanted = (reserved / self.growth_divisor).max(1).next_power_of_two();

@@ -124,13 +124,13 @@ struct Heap {
 }
 
 #[derive(Debug)]
-pub(in crate::memory) struct Heaps {
+pub(crate) struct Heaps {
     heaps: Vec<Heap>,
     count: AtomicU32,
     passes: AtomicU32,
-    pub(in crate::memory) allocate_calls: AtomicU64,
-    pub(in crate::memory) free_calls: AtomicU64,
-    pub(in crate::memory) make_visible_calls: AtomicU64,
+    allocate_calls: AtomicU64,
+    free_calls: AtomicU64,
+    pub(crate) make_visible_calls: AtomicU64,
     /// What was refused, by memory type.
     refusals: Refusals,
     time: Time,
@@ -140,7 +140,7 @@ pub(in crate::memory) struct Heaps {
 /// Bytes and a memory object that are charged. Refunds itself when dropped unless [kept](Self::keep).
 #[derive(Debug)]
 #[must_use]
-pub(in crate::memory) struct Charge<'a> {
+struct Charge<'a> {
     heaps: &'a Heaps,
     heap: MemoryHeapIndex,
     size: u64,
@@ -148,7 +148,7 @@ pub(in crate::memory) struct Charge<'a> {
 
 impl Charge<'_> {
     /// The driver allocated the memory: keeps the charge until [`Heaps::free`].
-    pub(in crate::memory) fn keep(self) {
+    fn keep(self) {
         let heap = &self.heaps.heaps[self.heap.get()];
         // After the driver's call: bytes that are counted here are in every figure that the driver reports from now on.
         // This keeps the lower bound at the top of this file.
@@ -166,7 +166,7 @@ impl Drop for Charge<'_> {
 }
 
 impl Heaps {
-    pub(in crate::memory) fn new<D: Device>(
+    pub(crate) fn new<D: Device>(
         device: &D,
         limits: &[(MemoryHeapIndex, u64)],
         time: TimeSource,
@@ -203,14 +203,14 @@ impl Heaps {
     }
 
     /// Returns true when more than three quarters of the memory objects that the device allows exist.
-    pub(in crate::memory) fn objects_are_scarce<D: Device>(&self, device: &D) -> bool {
+    pub(crate) fn objects_are_scarce<D: Device>(&self, device: &D) -> bool {
         let limit = device.properties().limits.max_allocation_count;
         // Divided first: a device without a limit reports the largest number.
         self.count.load(Relaxed) > limit / 4 * 3
     }
 
     /// Returns true when all memory objects that the device allows exist.
-    pub(in crate::memory) fn all_objects_exist<D: Device>(&self, device: &D) -> bool {
+    pub(crate) fn all_objects_exist<D: Device>(&self, device: &D) -> bool {
         self.count.load(Relaxed) >= device.properties().limits.max_allocation_count
     }
 
@@ -267,7 +267,7 @@ impl Heaps {
 
     /// Returns the error that [`charge`](Self::charge) would return now for a limit or the budget; charges nothing. What
     /// the driver would say, only asking it tells.
-    pub(in crate::memory) fn check<D: Device>(
+    pub(crate) fn check<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
@@ -334,7 +334,7 @@ impl Heaps {
     }
 
     /// Returns true if limit and budget would allow `size` bytes once `freed` bytes of the heap are freed.
-    pub(in crate::memory) fn would_allow(
+    pub(crate) fn would_allow(
         &self,
         heap: MemoryHeapIndex,
         (size, freed): (u64, u64),
@@ -386,7 +386,7 @@ impl Heaps {
 
     /// Returns the refusal of a request that was refused before, while nothing has changed since. Looks at the driver's
     /// figures now and then.
-    pub(in crate::memory) fn refused_before<D: Device>(
+    pub(crate) fn refused_before<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
@@ -415,11 +415,7 @@ impl Heaps {
     }
 
     /// Returns the bytes of the smallest memory of a type that the driver could not map, and could not map now.
-    pub(in crate::memory) fn unmappable_from<D: Device>(
-        &self,
-        device: &D,
-        memory_type: MemoryTypeIndex,
-    ) -> Option<u64> {
+    pub(crate) fn unmappable_from<D: Device>(&self, device: &D, memory_type: MemoryTypeIndex) -> Option<u64> {
         if self.refusals.are_none(memory_type) {
             return None;
         }
@@ -427,7 +423,7 @@ impl Heaps {
     }
 
     /// Maps memory that is known to other code already, by `map`. Remembers a refusal.
-    pub(in crate::memory) fn map<D: Device, T>(
+    pub(crate) fn map<D: Device, T>(
         &self,
         device: &D,
         (memory_type, size): (MemoryTypeIndex, u64),
@@ -446,12 +442,12 @@ impl Heaps {
     }
 
     /// Returns true where no refusal of a memory type is remembered.
-    pub(in crate::memory) fn refused_none(&self, memory_type: MemoryTypeIndex) -> bool {
+    pub(crate) fn refused_none(&self, memory_type: MemoryTypeIndex) -> bool {
         self.refusals.are_none(memory_type)
     }
 
     /// Allocates memory from the driver, by `make`. Called with no lock held.
-    pub(in crate::memory) fn allocate<D: Device, T>(
+    pub(crate) fn allocate<D: Device, T>(
         &self,
         device: &D,
         (memory_type, size): (MemoryTypeIndex, u64),
@@ -515,7 +511,7 @@ impl Heaps {
     }
 
     /// Frees memory to the driver. Called with no lock held.
-    pub(in crate::memory) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
+    pub(crate) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
         let (heap, size) = (heap_of(device, memory.memory_type()), memory.size());
         event!(DEBUG, "memory", memory_type = %memory.memory_type(), bytes = size, "frees a memory object");
         if let Ok(heap) = heap {
@@ -532,7 +528,7 @@ impl Heaps {
     }
 
     /// Queries the driver's budgets.
-    pub(in crate::memory) fn refresh<D: Device>(&self, device: &D) {
+    pub(crate) fn refresh<D: Device>(&self, device: &D) {
         self.refresh_figures(device);
     }
 
@@ -561,7 +557,7 @@ impl Heaps {
     }
 
     /// Writes the usage and the budget of a heap, if there is a reader.
-    pub(in crate::memory) fn emit_budget(&self, heap: MemoryHeapIndex) {
+    pub(crate) fn emit_budget(&self, heap: MemoryHeapIndex) {
         if self.events.is_read() {
             let MemoryHeapReport { usage, budget, .. } = self.report(heap);
             self.events.push_always(|_| Event::Budget { heap, usage, budget });
@@ -569,7 +565,7 @@ impl Heaps {
     }
 
     /// Returns the largest block that the heap's budget and limits allow now.
-    pub(in crate::memory) fn room_for_block<D: Device>(&self, device: &D, heap: MemoryHeapIndex) -> u64 {
+    pub(crate) fn room_for_block<D: Device>(&self, device: &D, heap: MemoryHeapIndex) -> u64 {
         // By the last figures, without a query: a block that is too large for the budget now is refused by `charge`.
         let report = self.report(heap);
         let room =
@@ -579,7 +575,7 @@ impl Heaps {
 
     /// Returns how many bytes of a heap have to be freed before `size` more can be allocated: by the limit, by the budget
     /// where the policy is strict, and by what is known of the driver.
-    pub(in crate::memory) fn missing<D: Device>(
+    pub(crate) fn missing<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
@@ -600,14 +596,14 @@ impl Heaps {
         by_limit.max(by_budget).max(by_size).max(if unexplained { size } else { 0 })
     }
 
-    pub(in crate::memory) fn heap_size(&self, heap: MemoryHeapIndex) -> u64 {
+    pub(crate) fn heap_size(&self, heap: MemoryHeapIndex) -> u64 {
         let heap = &self.heaps[heap.get()];
         // Of a heap that the application limits, only that part counts: blocks are sized for what the allocator may
         // have.
         heap.size.min(heap.limit)
     }
 
-    pub(in crate::memory) fn report(&self, heap: MemoryHeapIndex) -> MemoryHeapReport {
+    pub(crate) fn report(&self, heap: MemoryHeapIndex) -> MemoryHeapReport {
         let heap = &self.heaps[heap.get()];
         let (reported, own) = *locked(&heap.reported);
         let reserved = heap.reserved.load(Relaxed);
@@ -621,11 +617,11 @@ impl Heaps {
         }
     }
 
-    pub(in crate::memory) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.heaps.len()
     }
 
-    pub(in crate::memory) fn calls(&self) -> DriverCallStatistics {
+    pub(crate) fn calls(&self) -> DriverCallStatistics {
         DriverCallStatistics {
             allocate: self.allocate_calls.load(Relaxed),
             free: self.free_calls.load(Relaxed),
@@ -635,7 +631,7 @@ impl Heaps {
 }
 
 /// Returns the heap of a memory type. The error is never seen: the ranking contains existing types only.
-pub(in crate::memory) fn heap_of<D: Device>(
+pub(crate) fn heap_of<D: Device>(
     device: &D,
     memory_type: MemoryTypeIndex,
 ) -> Result<MemoryHeapIndex, AllocationError> {

@@ -1,5 +1,12 @@
 //! Memory of the driver: budgets, the size of new blocks, and how they are allocated and freed.
 
-pub(in crate::memory) mod growth;
-pub(in crate::memory) mod heaps;
-pub(in crate::memory) mod refusals;
+mod growth;
+mod heaps;
+mod refusals;
+
+// The one path to the driver, and the terms of a call.
+pub(super) use self::heaps::{Heaps, heap_of};
+pub(super) use self::refusals::Terms;
+
+// What programs learn of it.
+pub use self::heaps::{DriverCallStatistics, MemoryHeapReport};

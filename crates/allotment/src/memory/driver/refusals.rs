@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use crate::device::{DeviceError, Mapping, MemoryTypeIndex};
-use crate::memory::request::desc::Remembered;
+use crate::memory::request::Remembered;
 use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
@@ -46,10 +46,10 @@ pub(super) struct Changes {
 
 /// On what terms memory is wanted.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Terms {
-    pub(in crate::memory) budget: BudgetPolicy,
-    pub(in crate::memory) mapping: Mapping,
-    pub(in crate::memory) remembered: Remembered,
+pub(crate) struct Terms {
+    pub(crate) budget: BudgetPolicy,
+    pub(crate) mapping: Mapping,
+    pub(crate) remembered: Remembered,
 }
 
 impl From<BudgetPolicy> for Terms {

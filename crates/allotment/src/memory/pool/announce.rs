@@ -8,7 +8,7 @@ use crate::events::{Announcement, Event};
 use crate::memory::ExpectedLifetime;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::served::Served;
-use crate::memory::token::record::Record;
+use crate::memory::token::Record;
 use crate::sync::locked;
 
 /// The allocations that are announced while other threads wait for the lock of their pool.

@@ -32,7 +32,7 @@ use crate::device::{DedicatedNeed, Device};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::pool::{PoolState, RoundedRequest};
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, ShortName};
 
 /// Returns what kind of block a request wants, in a pool whose next block has `block_size` bytes.

@@ -5,7 +5,7 @@ use allotment_suballoc::{Algorithm, Alignment};
 use crate::choices::blocks::BlockSize;
 use crate::choices::blocks::EmptyBlockPolicy;
 use crate::device::{MemoryTypeIndex, Priority};
-use crate::memory::request::pool::MAX_POOL_TYPES;
+use crate::memory::request::MAX_POOL_TYPES;
 use crate::memory::{BlockGrowth, BudgetPolicy, Name};
 
 /// The maximum number of block sets in one pool: two of each memory type in a pool that keeps movable allocations apart.

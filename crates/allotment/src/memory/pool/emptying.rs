@@ -16,7 +16,7 @@ use super::shards::PoolShards;
 use super::{PoolSlot, Source};
 use crate::device::Device;
 use crate::memory::block_set::PlacedRange;
-use crate::memory::token::id::AllocationId;
+use crate::memory::token::AllocationId;
 use crate::memory::{BudgetPolicy, EmptiedBlocks};
 use crate::sync::locked;
 

@@ -27,7 +27,7 @@ use crate::memory::block_set::Role;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::residents::own_shard;
 use crate::memory::pool::served::Served;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{BudgetPolicy, MemoryUsage, Movability, Name};
 
 /// The bits of a block's id that are its index in its block set, and its block set in the pool.

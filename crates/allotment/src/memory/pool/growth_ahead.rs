@@ -20,7 +20,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
 use crate::memory::pool::{PendingBlock, PoolSlot, PoolState};
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 use crate::sync::locked;
 

@@ -7,8 +7,7 @@ use allotment_suballoc::Handle;
 use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, MemoryHandle};
 use crate::memory::statistics::Statistics;
-use crate::memory::token::memory_objects::MemoryObject;
-use crate::memory::token::record::Record;
+use crate::memory::token::{MemoryObject, Record};
 use crate::sync::locked;
 
 /// Checks all shards of a pool, for tests. Returns the bytes of their blocks.

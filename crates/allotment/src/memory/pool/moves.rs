@@ -22,10 +22,9 @@ use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::memory::mover::MoverId;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::id::{Allocation, AllocationId};
-use crate::memory::token::record::{RawPlace, Record};
+use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
 use crate::sync::locked;
 

@@ -7,7 +7,7 @@ use super::{PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
 use crate::events::Placement;
 use crate::memory::block_set::{Role, Sizes, SpareCriteria, UsableBlocks};
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
 /// An empty memory object on its way from one shard of a pool to another.

@@ -18,10 +18,9 @@ use super::{PoolState, RoundedRequest, Rules};
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, Mapping, MemoryTypeIndex, Priority};
 use crate::memory::block_set::{BlockSet, Role};
-use crate::memory::driver::refusals::Terms;
+use crate::memory::driver::Terms;
 use crate::memory::pool::dedicated::is_last_resort;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::request::desc::Remembered;
+use crate::memory::request::{AllocationRequest, Remembered};
 use crate::memory::{AllocationError, BlockSizes, BudgetPolicy, Name, ShortName};
 
 /// How many sizes of a shared block are tried: the wanted one, then halves of it down to an eighth.

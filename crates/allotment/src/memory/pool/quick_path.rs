@@ -7,10 +7,9 @@ use allotment_suballoc::Reach;
 use super::{Detail, DetailState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
-use crate::memory::block_set::Sizes;
-use crate::memory::block_set::quick_lists::{DEPTH, MOST_WAITING};
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::record::Record;
+use crate::memory::block_set::{DEPTH, MOST_WAITING, Sizes};
+use crate::memory::request::AllocationRequest;
+use crate::memory::token::Record;
 use crate::memory::{Movability, Name};
 use crate::sync::locked;
 

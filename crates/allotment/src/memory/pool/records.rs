@@ -8,8 +8,8 @@ use crate::device::{Device, MemoryHandle, Priority, PrioritySupport, ResourceKin
 use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
 use crate::memory::mover::MoverId;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::record::{RawPlace, Record};
+use crate::memory::request::AllocationRequest;
+use crate::memory::token::{RawPlace, Record};
 use crate::memory::{
     AccessError, AllocationError, AllocationInfo, AllocationOptions, CallSite, Movability, Name, ShortName,
 };

@@ -23,10 +23,10 @@ use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role, UsableBlocks};
-use crate::memory::driver::refusals::Terms;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::driver::Terms;
+use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, NewBlocks, ShortName};
 use crate::sync::locked;
 

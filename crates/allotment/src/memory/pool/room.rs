@@ -9,8 +9,8 @@ use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryHeapIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::id::Allocation;
+use crate::memory::request::AllocationRequest;
+use crate::memory::token::Allocation;
 use crate::sync::locked;
 
 /// What a request needs in a block set.

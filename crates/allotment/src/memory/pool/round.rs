@@ -7,7 +7,7 @@ use crate::choices::blocks::BlockSize;
 use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
 use crate::memory::block_set::{Role, Sizes, UsableBlocks};
 use crate::memory::pool::dedicated::block_role;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
 /// A spare block becomes a shared one for a small request if it has at most this many times the bytes of the next block.

@@ -48,8 +48,7 @@
 //! Sixteen threads on 16 cores have 12 times the throughput of one. The idea, its figures and what was tried:
 //! `docs/design/shards.md`.
 
-pub(in crate::memory) use crate::memory::request::pool::MOST_SHARDS;
-pub(in crate::memory) use crate::memory::request::pool::PoolShards;
+pub(in crate::memory) use crate::memory::request::{MOST_SHARDS, PoolShards};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
@@ -63,9 +62,9 @@ use crate::memory::pool::requests::Asked;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
 use crate::memory::pool::served::Served;
 use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState, QuickPlace};
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::statistics::{Counters, Statistics};
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, ShortName};
 use crate::sync::{contended_lately, locked, spin_locked, try_locked};
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::PoolSlot;
 use crate::device::Device;
-use crate::memory::token::memory_objects::MemoryObjects;
+use crate::memory::token::MemoryObjects;
 use crate::table::StableTable;
 
 /// A table of slots that are created one by one, and never move.

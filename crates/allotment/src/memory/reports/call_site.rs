@@ -5,7 +5,7 @@ use core::panic::Location;
 use crate::choices::call_site::{CallSite, CallSites};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
-use crate::memory::token::id::AllocationId;
+use crate::memory::token::AllocationId;
 
 impl<D: Device> Allocator<D> {
     /// Stores where the program made an allocation, if the allocator is to.

@@ -78,7 +78,7 @@ impl DescriptorHeaps {
     }
 
     /// Returns what is in use, and what was when its heap was dropped.
-    pub(in crate::memory) fn live(&self) -> Vec<LeakedDescriptors> {
+    pub(super) fn live(&self) -> Vec<LeakedDescriptors> {
         let mut live = locked(&self.left).clone();
         let heaps: Vec<_> = locked(&self.known).iter().filter_map(Weak::upgrade).collect();
         // Without the lock: this may be the last reference to a heap.
@@ -87,7 +87,7 @@ impl DescriptorHeaps {
     }
 
     /// Returns the same, and forgets the heaps that were dropped.
-    pub(in crate::memory) fn take(&self) -> Vec<LeakedDescriptors> {
+    pub(super) fn take(&self) -> Vec<LeakedDescriptors> {
         let live = self.live();
         locked(&self.left).clear();
         live

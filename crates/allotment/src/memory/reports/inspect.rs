@@ -7,7 +7,7 @@ use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::memory::ExpectedLifetime;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{Block, Role};
-use crate::memory::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+use crate::memory::driver::{DriverCallStatistics, MemoryHeapReport};
 use crate::memory::pool::served::Served;
 use crate::memory::pool::{Pool, PoolState};
 use crate::memory::statistics::{DetailedStatistics, Statistics};

@@ -15,7 +15,7 @@ use crate::memory::Name;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Detail, Label, PoolState};
 use crate::memory::reports::descriptors::LeakedDescriptors;
-use crate::memory::token::record::Record;
+use crate::memory::token::Record;
 use crate::sync::locked;
 
 /// A live allocation, as a leak report shows it.
@@ -192,7 +192,7 @@ impl<D: Device> HasLeaks for Allocator<D> {
 }
 
 /// Lets [`LeakReport::of_device`] find an allocator.
-pub(in crate::memory) fn make_known<D: Device>(allocator: &Arc<Allocator<D>>) {
+pub(crate) fn make_known<D: Device>(allocator: &Arc<Allocator<D>>) {
     let new: Weak<dyn HasLeaks> = Arc::downgrade(allocator) as Weak<dyn HasLeaks>;
     let mut known = locked(&KNOWN);
     if !known.iter().any(|it| core::ptr::addr_eq(it.allocator.as_ptr(), new.as_ptr())) {
@@ -326,7 +326,7 @@ impl<D: Device> Allocator<D> {
 }
 
 /// Passes a report of the live allocations to the leak handler, if there are any.
-pub(in crate::memory) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
+pub(crate) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
     let descriptors = allocator.descriptor_heaps.take();
     // The counters tell without a lock and without a walk.
     if allocator.statistics().allocations == 0 && descriptors.is_empty() {

@@ -5,7 +5,7 @@ use crate::device::{Device, MemoryHandle as _};
 use crate::events::AllocationKey;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Detail, Pool, PoolSlot, PoolState};
-use crate::memory::token::id::AllocationId;
+use crate::memory::token::AllocationId;
 use crate::memory::{AccessError, AllocationError, AllocationInfo, Name};
 
 /// A live allocation; see [`Reports::allocations`].
@@ -159,11 +159,7 @@ impl<D: Device> Allocator<D> {
 
 impl<D: Device> PoolState<D> {
     /// Describes a live allocation.
-    pub(in crate::memory) fn allocation_info(
-        &self,
-        slot: &PoolSlot<D>,
-        record: u32,
-    ) -> Option<AllocationInfo<D>> {
+    pub(crate) fn allocation_info(&self, slot: &PoolSlot<D>, record: u32) -> Option<AllocationInfo<D>> {
         let (detail, label, entry) = (self.detail(record)?, self.label(record), slot.records.get(record)?);
         let set = &self.sets[usize::from(detail.set)];
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.

@@ -1,26 +1,34 @@
 //! What the allocator tells about itself: statistics, dumps, leaks, and where allocations were made.
 
-pub(in crate::memory) mod call_site;
+mod call_site;
 pub(crate) mod descriptors;
-pub(in crate::memory) mod dump;
+mod dump;
 #[doc(hidden)]
 pub mod dump_schema;
-pub(in crate::memory) mod inspect;
-pub(in crate::memory) mod leaks;
-pub(in crate::memory) mod listing;
-pub(in crate::memory) mod stalls;
-pub(in crate::memory) mod subscribe;
+mod inspect;
+mod leaks;
+mod listing;
+mod stalls;
+mod subscribe;
 
 use core::fmt;
 
+// What programs read.
 pub use self::descriptors::LeakedDescriptors;
 pub use self::inspect::{BlockInfo, CategoryStatistics};
 pub use self::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use self::listing::ListedAllocation;
 pub use self::stalls::StallStatistics;
-pub use super::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+pub use super::driver::{DriverCallStatistics, MemoryHeapReport};
 pub use super::statistics::{DetailedStatistics, Statistics};
 pub use crate::choices::call_site::{CallSite, CallSites};
+
+// What the allocator reports of itself, and of the descriptor heaps that say where their descriptors were made.
+pub(super) use self::descriptors::DescriptorHeaps;
+pub(crate) use self::descriptors::{DescriptorSites, HasDescriptors};
+pub(crate) use self::leaks::report_left_by_gpu;
+pub(super) use self::leaks::{make_known, report_leaks};
+pub(super) use self::stalls::Stalls;
 
 use super::allocator::Allocator;
 use crate::device::Device;

@@ -37,7 +37,7 @@ pub struct StallStatistics {
 
 /// The counters behind [`StallStatistics`].
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Stalls {
+pub(crate) struct Stalls {
     count: AtomicU64,
     nanoseconds: AtomicU64,
     longest: AtomicU64,

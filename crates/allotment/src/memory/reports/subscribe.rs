@@ -10,9 +10,9 @@ use crate::events::{
 use crate::memory::AllocationError;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::events::refused_request;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 
 /// Returns why a request was refused, the bytes that there were, and the largest free range.
 fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
@@ -134,7 +134,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Writes that a thread waited, if there is a reader.
-    pub(in crate::memory) fn emit_stall(&self, waited: Duration) {
+    pub(super) fn emit_stall(&self, waited: Duration) {
         if self.events.is_read() {
             let nanoseconds = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
             self.events.push_always(|_| Event::Stalled { kind: StallKind::DriverCall, nanoseconds });

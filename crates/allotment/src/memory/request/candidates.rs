@@ -188,7 +188,7 @@ fn weigh(properties: P) -> u32 {
 
 /// Returns the suitability of each memory type for `request`, in the device's order, where only those in `usable` may
 /// be used at all.
-pub(in crate::memory) fn judge(
+pub(crate) fn judge(
     properties: &DeviceProperties,
     request: &AllocationRequest<'_>,
     usable: MemoryTypeMask,
@@ -231,14 +231,14 @@ impl MemoryTypeCandidate {
 
 /// The suitable memory types, in the order in which the allocator tries them.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Ranking {
+pub(crate) struct Ranking {
     /// Cheapest first; a device has at most 32 types.
     types: [MemoryTypeIndex; 32],
     count: u8,
 }
 
 impl Ranking {
-    pub(in crate::memory) fn new(
+    pub(crate) fn new(
         properties: &DeviceProperties,
         request: &AllocationRequest<'_>,
         usable: MemoryTypeMask,
@@ -259,7 +259,7 @@ impl Ranking {
 
     /// Ranks the types for each memory usage, in the order of [`MemoryUsage::ALL`], for requests without extra
     /// properties.
-    pub(in crate::memory) fn for_memory_usages(
+    pub(crate) fn for_memory_usages(
         properties: &DeviceProperties,
         usable: MemoryTypeMask,
     ) -> [Self; MemoryUsage::ALL.len()] {
@@ -270,10 +270,7 @@ impl Ranking {
     }
 
     /// Returns the suitable types that `allowed` contains, in order.
-    pub(in crate::memory) fn types(
-        &self,
-        allowed: MemoryTypeMask,
-    ) -> impl Iterator<Item = MemoryTypeIndex> + '_ {
+    pub(crate) fn types(&self, allowed: MemoryTypeMask) -> impl Iterator<Item = MemoryTypeIndex> + '_ {
         let types = self.types[..usize::from(self.count)].iter().copied();
         types.filter(move |&memory_type| allowed.contains(memory_type))
     }

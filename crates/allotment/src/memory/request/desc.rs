@@ -13,7 +13,7 @@ use crate::memory::request::pool::Pool;
 
 /// Ranges up to this size wait. Above it, the search costs little beside the use of the memory, and joining free
 /// neighbours matters more.
-pub(in crate::memory) const LARGEST_WAITING: u64 = 1 << 20;
+pub(crate) const LARGEST_WAITING: u64 = 1 << 20;
 
 /// What a caller wants of an allocation, beside the [`Requirements`] of the resource. Converts from a
 /// [`MemoryUsage`] where the defaults serve for everything else.
@@ -339,7 +339,7 @@ const OF_HOST: MemoryProperties = MemoryProperties::HOST_VISIBLE
 
 /// What a refusal that is remembered means for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Remembered {
+pub(crate) enum Remembered {
     /// It is refused.
     Holds,
     /// Nothing else would serve the request, so the driver is asked once more.
@@ -348,7 +348,7 @@ pub(in crate::memory) enum Remembered {
 
 /// A request as the allocator handles it: what the resource requires and what the caller wants.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct AllocationRequest<'a> {
+pub(crate) struct AllocationRequest<'a> {
     /// The resource's own, narrowed by the options' alignment and memory types.
     pub requirements: Requirements,
     pub options: &'a AllocationOptions,
@@ -376,7 +376,7 @@ pub(in crate::memory) struct AllocationRequest<'a> {
 }
 
 impl<'a> AllocationRequest<'a> {
-    pub(in crate::memory) fn new(requirements: &Requirements, options: &'a AllocationOptions) -> Self {
+    pub(crate) fn new(requirements: &Requirements, options: &'a AllocationOptions) -> Self {
         // Field by field: the caller has most often just written them, and a copy as a whole would wait until all of these
         // writes are in the cache.
         let Requirements { size, alignment, memory_types, dedicated, kind } = *requirements;
@@ -404,7 +404,7 @@ impl<'a> AllocationRequest<'a> {
     }
 
     /// Returns the same request with other options.
-    pub(in crate::memory) fn with_options<'b>(&self, options: &'b AllocationOptions) -> AllocationRequest<'b>
+    pub(crate) fn with_options<'b>(&self, options: &'b AllocationOptions) -> AllocationRequest<'b>
     where
         'a: 'b,
     {
@@ -413,7 +413,7 @@ impl<'a> AllocationRequest<'a> {
 
     /// Returns when the memory has to be mapped.
     #[inline]
-    pub(in crate::memory) fn mapping(&self) -> Mapping {
+    pub(crate) fn mapping(&self) -> Mapping {
         let AllocationOptions { usage, required, .. } = *self.options;
         let is_needed = match usage {
             MemoryUsage::Upload | MemoryUsage::Readback | MemoryUsage::DeviceMapped => true,
@@ -427,20 +427,20 @@ impl<'a> AllocationRequest<'a> {
 
     /// Returns true if the memory is mapped where that is possible.
     #[inline]
-    pub(in crate::memory) fn wants_address(&self) -> bool {
+    pub(crate) fn wants_address(&self) -> bool {
         let AllocationOptions { usage, required, preferred, .. } = *self.options;
         !matches!(usage, MemoryUsage::GpuOnly | MemoryUsage::Transient)
             || (required | preferred).intersects(OF_HOST)
     }
 
     /// Notes that a refusal that was remembered answered the request.
-    pub(in crate::memory) fn note_answered(&self) {
+    pub(crate) fn note_answered(&self) {
         // The last resorts are answered by what the driver has refused to this request itself.
         self.answered.filter(|_| !self.at_last).into_iter().for_each(|answered| answered.set(true));
     }
 
     /// True when the request is small, and nothing but its requirements and usage decides where it is placed.
-    pub(in crate::memory) fn is_ordinary(&self) -> bool {
+    pub(crate) fn is_ordinary(&self) -> bool {
         let options = self.options;
         // Each exclusion asks for a choice that the quick path does not make: another ranking, dedicated memory, the
         // best of all places. Larger ranges never wait in a quick list, and only linear blocks, which have none, have

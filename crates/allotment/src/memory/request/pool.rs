@@ -107,38 +107,38 @@ impl Pool {
 }
 
 /// The maximum number of shards of a pool. More threads than that share shards.
-pub(in crate::memory) const MOST_SHARDS: u32 = 64;
+pub(crate) const MOST_SHARDS: u32 = 64;
 
 /// The places of a pool's shards among the slots of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) struct PoolShards {
+pub(crate) struct PoolShards {
     /// The index of shard 0.
-    pub(in crate::memory) first: u32,
+    pub(crate) first: u32,
     /// The distance between the indices of two shards.
-    pub(in crate::memory) stride: u32,
+    pub(crate) stride: u32,
     /// The number of shards, at least 1.
-    pub(in crate::memory) count: u32,
+    pub(crate) count: u32,
 }
 
 impl PoolShards {
     /// Returns the index of a shard.
-    pub(in crate::memory) fn index(self, shard: u8) -> u32 {
+    pub(crate) fn index(self, shard: u8) -> u32 {
         self.first + u32::from(shard) * self.stride
     }
 
     /// Returns true if a slot holds one of the shards.
-    pub(in crate::memory) fn contain(self, index: u32) -> bool {
+    pub(crate) fn contain(self, index: u32) -> bool {
         let Some(distance) = index.checked_sub(self.first) else { return false };
         distance % self.stride == 0 && distance / self.stride < self.count
     }
 
     /// Iterates over the indices of all shards, in their order.
-    pub(in crate::memory) fn indices(self) -> impl Iterator<Item = u32> {
+    pub(crate) fn indices(self) -> impl Iterator<Item = u32> {
         (0..self.count).map(move |shard| self.index(shard as u8))
     }
 }
 
 /// Returns the other block set of the same memory type, of a pool that keeps movable allocations apart.
-pub(in crate::memory) fn other_set(set: usize, memory_types: usize, separate_movable: bool) -> Option<usize> {
+pub(crate) fn other_set(set: usize, memory_types: usize, separate_movable: bool) -> Option<usize> {
     separate_movable.then(|| if set < memory_types { set + memory_types } else { set - memory_types })
 }

@@ -4,7 +4,7 @@ use super::ResourceError;
 use super::class::{Buffers, Class, Images};
 use crate::device::{Device, Requirements, ResourceKind};
 use crate::memory::allocator::Allocator;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AccessError, ShortName};
 
 impl<D: Device> Allocator<D> {

@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::dedicated::DedicatedForResource;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::id::Allocation;
+use crate::memory::request::AllocationRequest;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
 
 impl<D: Device> Allocator<D> {

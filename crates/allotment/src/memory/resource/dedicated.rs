@@ -10,8 +10,8 @@ use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
 use crate::memory::pool::requests::NeededBlock;
 use crate::memory::pool::{RoundedRequest, Source};
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::id::Allocation;
+use crate::memory::request::AllocationRequest;
+use crate::memory::token::Allocation;
 use crate::memory::{
     AllocationError, AllocationOptions, CreatePoolError, Dedicated, NewBlocks, Pool, PoolDesc, ShortName,
 };

@@ -7,7 +7,7 @@ use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::{Owned, Recording, RecordingId, SubmissionTracker};
 use crate::memory::resource::relocation::{Cell, CellKey, Follower};
-use crate::memory::token::id::AllocationId;
+use crate::memory::token::AllocationId;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, ShortName};
 
 /// A buffer or an image with its memory. Dropping it, on any thread, retires it: it is destroyed, and its memory freed,

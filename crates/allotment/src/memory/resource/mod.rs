@@ -31,7 +31,7 @@ mod unique;
 use std::sync::Arc;
 
 use super::AccessError;
-use super::token::id::Allocation;
+use super::token::Allocation;
 use crate::device::{
     BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueInfo, QueueKind, TransferUsage,
 };

@@ -11,9 +11,9 @@ use super::{
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
 use crate::memory::allocator::Allocator;
-use crate::memory::reports::leaks::make_known;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::id::Allocation;
+use crate::memory::reports::make_known;
+use crate::memory::request::AllocationRequest;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};
 
 /// An allocator whose resources may be dropped at any time: they are destroyed, and their memory is freed, once the GPU

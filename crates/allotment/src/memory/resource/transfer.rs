@@ -16,8 +16,7 @@ use crate::device::{
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::access::{check_place, check_range};
 use crate::memory::name_in_error;
-use crate::memory::token::id::Allocation;
-use crate::memory::token::record::RawPlace;
+use crate::memory::token::{Allocation, RawPlace};
 use crate::memory::{AccessError, Dedicated, MemoryUsage, ShortName};
 
 /// Why a transfer failed. The chunks before the failed one were copied.

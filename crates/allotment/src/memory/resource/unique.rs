@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::lifetime::Owned;
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::access::check_range;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, WrongAllocator};
 
 /// Buffers, images or plain memory: how an owner destroys its token.

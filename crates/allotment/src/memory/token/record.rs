@@ -17,7 +17,7 @@ use crate::sync::sequence::Sequence;
 /// The record of one allocation, live or not yet. Two fill a cache line.
 #[derive(Debug, Default)]
 #[repr(align(32))]
-pub(in crate::memory) struct Record {
+pub(crate) struct Record {
     /// Of the words of the location.
     sequence: Sequence,
     /// Counts the allocations that used this record; an id contains it. It never wraps around: at [`SPENT`] the record
@@ -39,30 +39,30 @@ const _: () = assert!(size_of::<Record>() == 32);
 
 /// The content of a record at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct RawPlace {
+pub(crate) struct RawPlace {
     /// The index of the memory object, which the next two and the address are read from.
-    pub(in crate::memory) object: u32,
-    pub(in crate::memory) memory: u64,
-    pub(in crate::memory) offset: u64,
+    pub(crate) object: u32,
+    pub(crate) memory: u64,
+    pub(crate) offset: u64,
     /// Bytes, as requested.
-    pub(in crate::memory) size: u64,
+    pub(crate) size: u64,
     /// Bytes of the memory object.
-    pub(in crate::memory) memory_size: u64,
+    pub(crate) memory_size: u64,
     /// Address of the first byte; `None` where the CPU cannot access the memory.
-    pub(in crate::memory) address: Option<NonNull<u8>>,
-    pub(in crate::memory) memory_type: MemoryTypeIndex,
+    pub(crate) address: Option<NonNull<u8>>,
+    pub(crate) memory_type: MemoryTypeIndex,
     /// The memory was created together with its resource, and no other resource may be bound to it.
-    pub(in crate::memory) dedicated_to_resource: bool,
+    pub(crate) dedicated_to_resource: bool,
     /// Defragmentation may move the allocation.
-    pub(in crate::memory) movable: bool,
+    pub(crate) movable: bool,
     /// A move is in progress: a write to the old location would be lost and is refused.
-    pub(in crate::memory) moving: bool,
+    pub(crate) moving: bool,
     /// The record has the new location already, but the copy has not completed: reads are refused as well.
-    pub(in crate::memory) arriving: bool,
+    pub(crate) arriving: bool,
     /// Which of the allocator's movers moves the allocation: a `Defragmenter` alone knows its resources.
-    pub(in crate::memory) mover: MoverId,
+    pub(crate) mover: MoverId,
     /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
-    pub(in crate::memory) moved: bool,
+    pub(crate) moved: bool,
 }
 
 /// The generation after the last. No allocation is published under it.
@@ -90,19 +90,19 @@ const MOVER_SHIFT: u32 = 16;
 
 impl Record {
     /// Creates the record of no allocation, whose first one has this generation.
-    pub(in crate::memory) fn of_generation(generation: u32) -> Self {
+    pub(super) fn of_generation(generation: u32) -> Self {
         Self { generation: AtomicU32::new(generation), ..Self::default() }
     }
 
     /// Writes the location of a new allocation. Of its memory object, that is the index alone: the rest is in the
     /// [`MemoryObjects`]. The pool's lock ensures that there is one writer.
     #[inline]
-    pub(in crate::memory) fn write(&self, place: &RawPlace) {
+    pub(crate) fn write(&self, place: &RawPlace) {
         self.write_with(place, || self.offset.store(place.offset, Ordering::Relaxed));
     }
 
     /// Writes another location of a live allocation.
-    pub(in crate::memory) fn rewrite(&self, place: &RawPlace) {
+    pub(crate) fn rewrite(&self, place: &RawPlace) {
         self.write_with(place, || {
             // The owner may release it meanwhile, which takes no lock.
             let moved_there = |word| Some(word & !OFFSET | place.offset);
@@ -129,7 +129,7 @@ impl Record {
     }
 
     /// Reads the location without a lock. `objects` are those of the allocator.
-    pub(in crate::memory) fn read(&self, objects: &MemoryObjects) -> RawPlace {
+    pub(crate) fn read(&self, objects: &MemoryObjects) -> RawPlace {
         self.sequence.read(|| {
             let kind = self.kind.load(Ordering::Relaxed);
             let (object, offset) = (self.object.load(Ordering::Relaxed), self.offset());
@@ -157,37 +157,37 @@ impl Record {
 
     /// Returns where the range begins in its memory. The caller holds the pool's lock, or reads the sequence.
     #[inline]
-    pub(in crate::memory) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         // Relaxed, as for the size: a thread that writes these bits holds the lock.
         self.offset.load(Ordering::Relaxed) & OFFSET
     }
 
     /// Returns the bytes that were requested. The caller holds the pool's lock.
     #[inline]
-    pub(in crate::memory) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(in crate::memory) fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         // Relaxed: whatever brought the token to this thread has ordered the writes of its record before this load.
         self.generation.load(Ordering::Relaxed)
     }
 
     /// Returns true when the record must not be used again: the next generation would make an old id valid.
-    pub(in crate::memory) fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.generation() == SPENT
     }
 
     /// Returns true when the record is [spent](Self::is_spent) after its current allocation is freed.
     #[inline]
-    pub(in crate::memory) fn is_last_use(&self) -> bool {
+    pub(crate) fn is_last_use(&self) -> bool {
         self.generation() == SPENT - 1
     }
 
     /// Makes every id of the record stale, and forgets its mappings and that it was released.
     #[inline]
-    pub(in crate::memory) fn retire(&self) {
+    pub(crate) fn retire(&self) {
         // A load and a store suffice: the pool's lock ensures that there is one writer.
         self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
         // Most allocations are never mapped; the check saves the exchange.
@@ -199,7 +199,7 @@ impl Record {
     /// Changes only the size and whether the allocation may move. A reader that does not own the handle finds the
     /// generation changed: it was changed before, and these stores do not become visible earlier.
     #[inline]
-    pub(in crate::memory) fn refit(&self, size: u64, movable: bool) {
+    pub(crate) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
         let kind = self.kind.load(Ordering::Relaxed);
         let kept = kind & !(MOVABLE | MOVED | MOVER);
@@ -211,59 +211,59 @@ impl Record {
     }
 
     /// Sets whether a move is in progress. The pool's lock ensures that there is one writer.
-    pub(in crate::memory) fn set_moving(&self, moving: bool) {
+    pub(crate) fn set_moving(&self, moving: bool) {
         let kind = self.kind.load(Ordering::Relaxed);
         let wanted = if moving { kind | MOVING } else { kind & !(MOVING | ARRIVING) };
         self.kind.store(wanted, Ordering::Release);
     }
 
     /// Returns which mover moves the allocation.
-    pub(in crate::memory) fn mover(&self) -> MoverId {
+    pub(crate) fn mover(&self) -> MoverId {
         MoverId((self.kind.load(Ordering::Relaxed) >> MOVER_SHIFT) as u16)
     }
 
     /// Sets whether the allocation may move, and by which mover. The pool's lock ensures that there is one writer.
-    pub(in crate::memory) fn set_movable(&self, movable: bool, mover: MoverId) {
+    pub(crate) fn set_movable(&self, movable: bool, mover: MoverId) {
         let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | MOVER);
         let movable = if movable { MOVABLE } else { 0 };
         self.kind.store(kind | movable | u32::from(mover.0) << MOVER_SHIFT, Ordering::Release);
     }
 
     /// Records that a resource is bound where the allocation is now. The pool's lock ensures that there is one writer.
-    pub(in crate::memory) fn clear_moved(&self) {
+    pub(crate) fn clear_moved(&self) {
         let kind = self.kind.load(Ordering::Relaxed);
         self.kind.store(kind & !MOVED, Ordering::Release);
     }
 
     /// Records that the bytes are still being copied to the location.
-    pub(in crate::memory) fn set_arriving(&self) {
+    pub(crate) fn set_arriving(&self) {
         let kind = self.kind.load(Ordering::Relaxed);
         self.kind.store(kind | MOVING | ARRIVING, Ordering::Release);
     }
 
     /// Notes that the owner released the allocation, which is freed once the GPU has finished with it.
-    pub(in crate::memory) fn note_released(&self) {
+    pub(crate) fn note_released(&self) {
         // Relaxed: it tells a reader of events what it cannot learn otherwise, and nothing depends on it.
         self.offset.fetch_or(RELEASED, Ordering::Relaxed);
     }
 
     /// Returns true if the current allocation was released, and is not freed yet.
-    pub(in crate::memory) fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.offset.load(Ordering::Relaxed) & RELEASED != 0
     }
 
-    pub(in crate::memory) fn maps(&self) -> u32 {
+    pub(crate) fn maps(&self) -> u32 {
         (self.offset.load(Ordering::Relaxed) / ONE_MAP) as u32
     }
 
     /// Counts a mapping. A count that has reached its maximum stays there: the allocation counts as mapped for good.
-    pub(in crate::memory) fn map(&self) {
+    pub(crate) fn map(&self) {
         let mapped = |word: u64| (word / ONE_MAP < MOST_MAPS).then(|| word + ONE_MAP);
         let _ = self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mapped);
     }
 
     /// Counts an unmapping. Returns false when the allocation was not mapped.
-    pub(in crate::memory) fn unmap(&self) -> bool {
+    pub(crate) fn unmap(&self) -> bool {
         // A count at its maximum may have missed mappings, so it is never decreased.
         let unmapped = |word: u64| match word / ONE_MAP {
             0 => None,
@@ -274,12 +274,12 @@ impl Record {
     }
 
     /// Returns true if defragmentation may move the allocation. Without the pool's lock, the answer may be outdated.
-    pub(in crate::memory) fn is_movable(&self) -> bool {
+    pub(crate) fn is_movable(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & MOVABLE != 0
     }
 
     /// Returns true if a pass moved the allocation away from the resource that is bound to it.
-    pub(in crate::memory) fn is_moved(&self) -> bool {
+    pub(crate) fn is_moved(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & MOVED != 0
     }
 }

@@ -28,7 +28,7 @@ const HIGHEST_FREED: u32 = u32::MAX / 2;
 
 /// The records of a pool by index. See the [module](self).
 #[derive(Debug)]
-pub(in crate::memory) struct RecordTable {
+pub(crate) struct RecordTable {
     table: StableTable<Record>,
     /// The generation of records that are made from now on. Changed with the pool's lock held.
     first_generation: AtomicU32,
@@ -49,19 +49,19 @@ impl Default for RecordTable {
 impl RecordTable {
     /// Returns a record, for a caller that [may read it](self). `None` if it was never made, or is freed.
     #[inline]
-    pub(in crate::memory) fn get(&self, index: u32) -> Option<&Record> {
+    pub(crate) fn get(&self, index: u32) -> Option<&Record> {
         self.table.get(index)
     }
 
     /// Returns a record, making it if needed; see [`StableTable::get_or_append`]. The caller holds the pool's lock.
-    pub(in crate::memory) fn get_or_append(&self, index: u32, ahead: &mut Ahead<Record>) -> Option<&Record> {
+    pub(crate) fn get_or_append(&self, index: u32, ahead: &mut Ahead<Record>) -> Option<&Record> {
         // Relaxed, as for all here: the lock orders it.
         let generation = self.first_generation.load(Ordering::Relaxed);
         self.table.get_or_append(index, ahead, || Record::of_generation(generation))
     }
 
     /// Keeps all records from now on, since handles of freed allocations may be in use.
-    pub(in crate::memory) fn keep(&self) {
+    pub(crate) fn keep(&self) {
         self.keeps_all.store(true, Ordering::Relaxed);
     }
 
@@ -72,7 +72,7 @@ impl RecordTable {
     ///
     /// The caller holds the pool's lock, and no allocation with a record at `used` or above is live.
     #[must_use = "dropping it takes longer than the pool's lock should be held"]
-    pub(in crate::memory) unsafe fn free_unused(
+    pub(crate) unsafe fn free_unused(
         &self,
         used: u32,
         ahead: &mut Ahead<Record>,

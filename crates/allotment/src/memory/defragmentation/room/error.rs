@@ -7,7 +7,7 @@ use super::run::NoRoom;
 use crate::device::DeviceError;
 use crate::memory::defragmentation::DefragmentationError;
 use crate::memory::name_in_error;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
 /// Why no room was made for a request. What was moved until then stays in its new place.
@@ -98,18 +98,18 @@ pub enum RoomError {
 
 /// What an error says of the request.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Asked {
+pub(crate) struct Asked {
     requested: u64,
     name: ShortName,
 }
 
 impl Asked {
-    pub(in crate::memory) fn of(request: &AllocationRequest<'_>) -> Self {
+    pub(crate) fn of(request: &AllocationRequest<'_>) -> Self {
         let name = ShortName::of(request.options.name.as_ref());
         Self { requested: request.requirements.size, name }
     }
 
-    pub(in crate::memory) fn error(self, reason: NoRoom) -> RoomError {
+    pub(in crate::memory::defragmentation) fn error(self, reason: NoRoom) -> RoomError {
         let Self { requested, name } = self;
         match reason {
             NoRoom::NothingHelps => RoomError::NothingHelps { requested, name },
@@ -119,12 +119,12 @@ impl Asked {
         }
     }
 
-    pub(in crate::memory) fn not_begun(self, reason: DefragmentationError) -> RoomError {
+    pub(in crate::memory::defragmentation) fn not_begun(self, reason: DefragmentationError) -> RoomError {
         let Self { requested, name } = self;
         RoomError::NotBegun { requested, name, reason }
     }
 
-    pub(in crate::memory) fn in_use(self) -> RoomError {
+    pub(crate) fn in_use(self) -> RoomError {
         let Self { requested, name } = self;
         RoomError::InUse { requested, name }
     }

@@ -30,7 +30,7 @@ use crate::memory::mover::Mover;
 use crate::memory::pool::TwoShards;
 use crate::memory::pool::emptying::CloseHow;
 use crate::memory::pool::moves::{Close, NewPlace, ReservedPlace};
-use crate::memory::token::id::AllocationId;
+use crate::memory::token::AllocationId;
 use crate::memory::{EmptiedBlocks, Movability};
 
 /// How an execution goes on.

@@ -23,7 +23,7 @@ mod slide;
 mod whole_heap;
 mod window;
 
-pub(in crate::memory) use error::Asked;
+pub(crate) use error::Asked;
 pub use error::RoomError;
 pub(super) use run::{NoRoom, RoomRun};
 

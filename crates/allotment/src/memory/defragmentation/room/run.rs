@@ -26,20 +26,18 @@ use crate::memory::defragmentation::survey::{
     Arena, Scope, Survey, SurveyedArena, SurveyedBlock, SurveyedPool,
 };
 use crate::memory::defragmentation::{DefragmentationDesc, JoinThreads, PassLimits};
-use crate::memory::mover::MoverId;
-use crate::memory::mover::{MovedBy, Mover};
+use crate::memory::mover::{MovedBy, Mover, MoverId};
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
 use crate::memory::pool::room::Needed;
-use crate::memory::request::desc::AllocationRequest;
-use crate::memory::request::pool::PoolShards;
-use crate::memory::token::id::{Allocation, AllocationId};
+use crate::memory::request::{AllocationRequest, PoolShards};
+use crate::memory::token::{Allocation, AllocationId};
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_PLANS: u32 = 8;
 
 /// Why there is no room in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum NoRoom {
+pub(in crate::memory::defragmentation) enum NoRoom {
     /// It would not fit wherever the movable allocations were placed.
     NothingHelps,
     /// It would fit once so many bytes were copied, which are more than allowed.
@@ -67,7 +65,7 @@ impl OwnedRequest {
 
 /// A run that makes room for a request.
 #[derive(Debug)]
-pub(in crate::memory) struct RoomRun {
+pub(in crate::memory::defragmentation) struct RoomRun {
     wanted: OwnedRequest,
     /// The pools of each memory type that suits, the best first: the shards and the set.
     pools: Vec<(PoolShards, u8)>,

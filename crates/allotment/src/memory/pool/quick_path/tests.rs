@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::*;
 use crate::device::MemoryTypeIndex;
 use crate::device::simulated::{Profile, SimulatedGpu};
-use crate::memory::request::desc::LARGEST_WAITING;
+use crate::memory::request::LARGEST_WAITING;
 use crate::memory::{
     AllocationError, AllocationOptions, BlockSize, ManualTime, Movability, NewBlocks, Pool, PoolDesc,
     TimeSource,

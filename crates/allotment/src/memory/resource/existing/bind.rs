@@ -3,9 +3,9 @@
 use crate::device::{DedicatedNeed, Device, DeviceError, MemoryDesc, Requirements};
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::dedicated::DedicatedForResource;
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::resource::ResourceError;
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, Movability};
 
 impl<D: Device> Allocator<D> {

@@ -22,7 +22,7 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::access::check_range;
 use crate::memory::resource::relocation::Acceptor;
-use crate::memory::token::id::{Allocation, AllocationId};
+use crate::memory::token::{Allocation, AllocationId};
 use crate::memory::{AccessError, AllocationOptions, Buffer, Movability};
 
 /// A buffer that the CPU writes and reads through a persistent mapping. `Send + Sync`.

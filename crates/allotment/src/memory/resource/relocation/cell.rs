@@ -12,7 +12,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
 use crate::memory::resource::relocation::follow::{CellKey, Follower, Followers, key_of};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
-use crate::memory::token::id::{Allocation, AllocationId};
+use crate::memory::token::{Allocation, AllocationId};
 use crate::memory::{AccessError, Movability, Pool};
 use crate::sync::locked;
 

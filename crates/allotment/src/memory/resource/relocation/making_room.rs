@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crate::device::Device;
 use crate::memory::defragmentation::{Asked, Found, Run, Spent};
-use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::AllocationRequest;
 use crate::memory::resource::relocation::defragmenter::{Defragmenter, State};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
-use crate::memory::token::id::Allocation;
+use crate::memory::token::Allocation;
 use crate::memory::{
     AllocationOptions, Buffer, DefragmentationDesc, Image, Movability, Pass, PassLimits, ResourceError,
     RoomError,
