@@ -4,7 +4,7 @@
 //! textures. A leak grows. So each group also says in how many frames its survivors were allocated and how many came
 //! a frame: a group whose survivors all date from one frame was loaded, one with a survivor in each frame leaks.
 
-use allotment::memory::names::LIBRARY_CATEGORY;
+use allotment::AllocationOptions;
 use allotment_trace::recording::Moment;
 
 use crate::cursor::Cursor;
@@ -22,7 +22,7 @@ pub struct Leaks {
     /// Bytes that were requested for them.
     pub bytes: u64,
     /// How many the library itself has, such as upload rings: they are freed with their `Gpu`, which a program may well
-    /// drop after the recording has ended. By their category, [`LIBRARY_CATEGORY`].
+    /// drop after the recording has ended. By their category, [`AllocationOptions::LIBRARY_CATEGORY`].
     pub library_count: u64,
     /// Bytes that were requested for them.
     pub library_bytes: u64,
@@ -64,8 +64,9 @@ impl Leaks {
         let mut rows: Vec<_> = cursor.allocations().filter(|&row| keep(row)).collect();
         rows.retain(|&row| timeline.status_at(row, cursor.position()) == Status::Used);
         let recording = timeline.recording();
-        let of_the_library =
-            |&row: &AllocationIndex| recording.text(timeline.texts(row).category) == Some(LIBRARY_CATEGORY);
+        let of_the_library = |&row: &AllocationIndex| {
+            recording.text(timeline.texts(row).category) == Some(AllocationOptions::LIBRARY_CATEGORY)
+        };
         let (library, mut rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(of_the_library);
         let library_bytes = library.iter().map(|&row| timeline.requested(row)).sum();
         // In the order of time, as groups need them.

@@ -36,7 +36,7 @@ use core::fmt;
 
 use allotment::ResourceKind;
 use allotment::device::MemoryTypeMask;
-use allotment::device::vulkan::{DedicatedTo, Device, DeviceDesc, EnabledFeatures, MemoryOptions};
+use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures, MemoryOptions};
 use ash::vk;
 use log::Level;
 
@@ -87,11 +87,15 @@ impl Allocator {
     /// [`AllocationError::OutOfMemory`] where the heap is full.
     pub fn allocate(&mut self, desc: &AllocationCreateDesc<'_>) -> Result<Allocation> {
         let vk::MemoryRequirements { size, alignment, memory_type_bits, .. } = desc.requirements;
-        let dedicated_to = match desc.allocation_scheme {
-            AllocationScheme::DedicatedBuffer(buffer) => Some(DedicatedTo::Buffer(buffer)),
-            AllocationScheme::DedicatedImage(image) => Some(DedicatedTo::Image(image)),
+        let options = MemoryOptions::new();
+        let dedicated = match desc.allocation_scheme {
+            // SAFETY: the caller names a resource of the device whose requirements these are, and binds nothing else.
+            AllocationScheme::DedicatedBuffer(buffer) => Some(unsafe { options.with_dedicated_buffer(buffer) }),
+            // SAFETY: as above.
+            AllocationScheme::DedicatedImage(image) => Some(unsafe { options.with_dedicated_image(image) }),
             AllocationScheme::GpuAllocatorManaged => None,
         };
+        let is_dedicated = dedicated.is_some();
         let (allocation, place) = self.memory.allocate(Request {
             name: desc.name,
             size,
@@ -99,11 +103,10 @@ impl Allocator {
             memory_types: MemoryTypeMask(memory_type_bits),
             location: desc.location,
             kind: if desc.linear { ResourceKind::Buffer } else { ResourceKind::OptimalImage },
-            // SAFETY: the caller names a resource of the device whose requirements these are, and binds nothing else.
-            dedicated: dedicated_to.map(|to| unsafe { MemoryOptions::new().with_dedicated_resource(to) }),
+            dedicated,
         })?;
         let properties = self.types.get(place.memory_type.get()).copied().unwrap_or_default();
-        Ok(Allocation::new(allocation, &place, properties, dedicated_to.is_some()))
+        Ok(Allocation::new(allocation, &place, properties, is_dedicated))
     }
 
     /// Frees memory, whose resources must have been destroyed. Does nothing for a null allocation.

@@ -1,6 +1,6 @@
 //! The preview itself.
 
-use allotment::memory::defragmentation::layout::ImpossibleLayout;
+use allotment::memory::defragmentation::DefragmentationError;
 use allotment::memory::defragmentation::{DefragmentationPlan, DefragmentationStrategy};
 
 use super::layout::Described;
@@ -120,12 +120,12 @@ impl DefragmentationPreview {
     ///
     /// # Errors
     ///
-    /// [`ImpossibleLayout`] where the recording contradicts itself: an allocation is beyond its block.
+    /// [`DefragmentationError::ImpossibleLayout`] where the recording contradicts itself: an allocation is beyond its block.
     pub fn at(
         cursor: &Cursor<'_, '_>,
         scope: Scope,
         options: PreviewOptions,
-    ) -> Result<Self, ImpossibleLayout> {
+    ) -> Result<Self, DefragmentationError> {
         let Described { layout, blocks, placed, movable } = Described::of(cursor, scope, options);
         let (plan, planned) = layout.plan(options.strategy)?;
         let full = match options.strategy {

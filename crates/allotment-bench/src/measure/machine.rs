@@ -24,7 +24,7 @@ pub(super) fn print(gpu: &Gpu) -> Result<(), Failure> {
         raw.driver_version
     );
     say!("used: {:?}", device.enabled());
-    let queues: Vec<_> = properties.queues.iter().map(|queue| format!("{:?}", queue.kind)).collect();
+    let queues: Vec<_> = properties.queues.iter().map(|kind| format!("{kind:?}")).collect();
     say!("queues: {}", queues.join(", ").to_lowercase());
     let limits = properties.limits;
     say!(

@@ -172,7 +172,7 @@ impl GpuInfo {
 
 /// Returns the transfer-only queue, or the first queue if there is none.
 fn copy_queue(device: &vulkan::Device) -> Result<(QueueIndex, QueueKind), Failure> {
-    let queues = (0..).map(QueueIndex).zip(device.properties().queues.iter().map(|queue| queue.kind));
+    let queues = (0..).map(QueueIndex).zip(device.properties().queues.iter().copied());
     let found = queues.min_by_key(|&(_, kind)| kind != QueueKind::Transfer);
     found.ok_or_else(|| Failure::NoDevice("the device has no queue for copies".to_owned()))
 }

@@ -160,7 +160,7 @@ impl<'a> Info<'a> {
                 image_copy_offset_alignment: limits.image_copy_offset_alignment.get(),
                 image_copy_row_alignment: limits.image_copy_row_alignment.get(),
             },
-            queues: properties.queues.iter().map(|queue| queue_name(queue.kind)).collect(),
+            queues: properties.queues.iter().map(|&kind| queue_name(kind)).collect(),
             memory_usages,
         }
     }

@@ -157,7 +157,7 @@ impl D3d12Reader {
 
     /// Returns true if a queue executes dispatches.
     fn dispatches(&self, queue: QueueIndex) -> bool {
-        let kind = self.device.properties().queues.get(usize::from(queue.0)).map(|info| info.kind);
+        let kind = self.device.properties().queues.get(usize::from(queue.0)).copied();
         matches!(kind, Some(QueueKind::Graphics | QueueKind::Compute))
     }
 

@@ -20,7 +20,7 @@ impl D3d12Reader {
     pub(super) fn reads(&self) -> Result<bool, DeviceError> {
         let computes = |kind| matches!(kind, QueueKind::Graphics | QueueKind::Compute);
         let mut queues = self.device.properties().queues.iter();
-        let Some(queue) = queues.position(|queue| computes(queue.kind)) else { return Ok(true) };
+        let Some(queue) = queues.position(|&kind| computes(kind)) else { return Ok(true) };
         // There are at most 256.
         let queue = QueueIndex(queue as u8);
         let raw = self.device.raw();

@@ -3,25 +3,6 @@
 use core::fmt;
 use std::sync::Arc;
 
-/// The category of what the library allocates for itself: upload rings and pages, descriptor heaps.
-///
-/// Tools leave them out where they look for leaks, since they are freed with the `Gpu` that has them.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let gpu = Gpu::new(device, GpuDesc::default())?;
-/// use allotment::memory::names::LIBRARY_CATEGORY;
-///
-/// let buffer = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-/// let listed = gpu.allocator().reports().allocations();
-/// let own = listed.iter().filter(|one| one.info.category != LIBRARY_CATEGORY);
-/// assert_eq!(own.count(), 1, "the others are the library's");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub const LIBRARY_CATEGORY: &str = "allotment";
-
 /// A debug name. Cheap to clone; a static one needs no host memory.
 ///
 /// ```

@@ -9,6 +9,7 @@
 //! ```
 
 use core::fmt;
+use core::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
@@ -84,26 +85,12 @@ impl Binding {
 }
 
 /// The location of a binding.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// let bindings = [Binding::mutable("albedo"), Binding::mutable("layers").array(8), Binding::dynamic("instance")];
-/// let layout = gpu.descriptors()?.binding_layout(&bindings)?;
-/// let layers = layout.place(1).ok_or("the second binding")?;
-/// assert_eq!((layers.first, layers.count), (1, 8)); // in the table of the set
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BindingLocation {
-    /// How often it changes. Dynamic bindings are in the table of a draw, the others in the table of the set.
-    pub frequency: BindFrequency,
-    /// Its first descriptor, relative to the start of its table.
-    pub first: u32,
-    /// The number of descriptors.
-    pub count: u32,
+pub(super) struct Place {
+    pub(super) frequency: BindFrequency,
+    /// The first descriptor, relative to the start of its table.
+    first: u32,
+    count: u32,
 }
 
 /// The bindings of a pipeline, with the descriptors of its static ones. A clone is the same layout.
@@ -132,7 +119,7 @@ pub(super) struct Inner<D: DescriptorDevice> {
     pub(super) cpu_heap: Arc<CpuDescriptorHeap<D>>,
     names: Vec<&'static str>,
     /// By binding.
-    pub(super) places: Vec<BindingLocation>,
+    pub(super) places: Vec<Place>,
     /// The number of static descriptors, which come first in a set's table.
     pub(super) static_count: u32,
     /// The number of descriptors of a set's table.
@@ -198,7 +185,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
                     // Static and mutable bindings share the set's table; dynamic ones have a table of their
                     // own, which each draw copies.
                     let first = if frequency == BindFrequency::Dynamic { sums[2] } else { sums[0] + sums[1] };
-                    *place = Some(BindingLocation { frequency, first, count: binding.count });
+                    *place = Some(Place { frequency, first, count: binding.count });
                     sums[frequency as usize] += binding.count;
                 }
             }
@@ -226,10 +213,26 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         self.inner.names.iter().position(|&found| found == name)
     }
 
-    /// Returns the location of a binding, for a root signature or a shader.
+    /// Returns where a binding is, for a root signature or a shader: its frequency, and its descriptors, counted from the
+    /// start of their table. Dynamic bindings are in the table of a draw, the others in the table of the set.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::descriptor::BindFrequency;
+    ///
+    /// let bindings = [Binding::mutable("albedo"), Binding::mutable("layers").array(8), Binding::dynamic("instance")];
+    /// let layout = gpu.descriptors()?.binding_layout(&bindings)?;
+    /// assert_eq!(layout.place(1), Some((BindFrequency::Mutable, 1..9)));
+    /// assert_eq!(layout.place(2), Some((BindFrequency::Dynamic, 0..1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn place(&self, binding: usize) -> Option<BindingLocation> {
-        self.inner.places.get(binding).copied()
+    pub fn place(&self, binding: usize) -> Option<(BindFrequency, Range<u32>)> {
+        let Place { frequency, first, count } = *self.inner.places.get(binding)?;
+        Some((frequency, first..first + count))
     }
 
     /// Returns the type of the heap of the sets.
@@ -289,7 +292,7 @@ impl<D: DescriptorDevice> Inner<D> {
         let missing = locked(&self.statics).bound.iter().position(Option::is_none);
         let Some(missing) = missing else { return Ok(()) };
         // `missing` is a descriptor; the error names the binding that contains it.
-        let is_it = |place: &BindingLocation| {
+        let is_it = |place: &Place| {
             let here = place.first as usize..(place.first + place.count) as usize;
             place.frequency == BindFrequency::Static && here.contains(&missing)
         };

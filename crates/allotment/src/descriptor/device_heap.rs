@@ -15,7 +15,7 @@ use crate::device::{
     DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, MemoryProperties,
 };
-use crate::memory::{Allocator, LIBRARY_CATEGORY, MappedBuffer, MemoryUsage};
+use crate::memory::{AllocationOptions, Allocator, MappedBuffer, MemoryUsage};
 
 /// A descriptor heap that is destroyed when it is dropped, after which no queue may use it.
 pub(super) struct DeviceHeap<D: DescriptorDevice> {
@@ -38,8 +38,9 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let device = allocator.device();
         let memory = device.descriptor_heap_buffer(&desc).map(|info| {
             // `DeviceUpload`: the GPU reads descriptors with every draw, and the CPU writes them in place.
-            let mut wanted =
-                MemoryUsage::DeviceUpload.with_name("descriptor heap").with_category(LIBRARY_CATEGORY);
+            let mut wanted = MemoryUsage::DeviceUpload
+                .with_name("descriptor heap")
+                .with_category(AllocationOptions::LIBRARY_CATEGORY);
             // Coherent, since descriptors are written one by one, which would need a flush each.
             wanted.required |= MemoryProperties::HOST_COHERENT;
             MappedBuffer::new(allocator, &info, &wanted).map_err(DescriptorError::Memory)

@@ -83,7 +83,7 @@ mod statistics;
 mod tables;
 mod transient;
 
-pub use binding_layout::{BindFrequency, Binding, BindingLayout, BindingLocation};
+pub use binding_layout::{BindFrequency, Binding, BindingLayout};
 pub use binding_set::{BindingSet, BoundSet};
 pub use cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 pub use error::{DescriptorError, Region};

@@ -154,6 +154,9 @@ pub enum DescriptionLimit {
     SamplerLodBias,
     /// Queues of a device of this library: 256.
     Queues,
+    /// Queues that a tracker of this library follows:
+    /// [`TimelinePoints::MAX_QUEUES`](crate::lifetime::TimelinePoints::MAX_QUEUES).
+    TrackedQueues,
     /// Memory types of a device of this library: 32.
     MemoryTypes,
 }
@@ -201,7 +204,7 @@ impl DescriptionLimit {
             Self::DescriptorHeapCapacity => "descriptors",
             Self::SamplerAnisotropy => "samples",
             Self::SamplerLodBias => "levels of detail",
-            Self::Queues => "queues",
+            Self::Queues | Self::TrackedQueues => "queues",
             Self::MemoryTypes => "memory types",
         }
     }
@@ -377,6 +380,7 @@ impl fmt::Display for DescriptionLimit {
             Self::SamplerAnisotropy => "maxSamplerAnisotropy (1 unless samplerAnisotropy is enabled)",
             Self::SamplerLodBias => "maxSamplerLodBias",
             Self::Queues | Self::MemoryTypes => "of this library",
+            Self::TrackedQueues => "of a tracker of this library",
         })
     }
 }

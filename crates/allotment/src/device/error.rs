@@ -85,9 +85,13 @@ pub enum DeviceError {
     },
     /// Work reads descriptors of a heap that is not shader-visible. Copy them to one that is.
     NotShaderVisible,
-    /// The operation needs a feature or extension that the application did not enable, or did not list as
-    /// enabled.
-    NotEnabled(MissingFeature),
+    /// The application did not enable Vulkan's `timelineSemaphore`, which all queues need: core since 1.2, from
+    /// `VK_KHR_timeline_semaphore` before. Enable it and pass `EnabledFeatures::TIMELINE_SEMAPHORE`.
+    TimelineSemaphoreNotEnabled,
+    /// The application did not enable the extension that shares memory as the requested handle type: in Vulkan
+    /// `VK_KHR_external_memory_fd`, `VK_EXT_external_memory_dma_buf`. Enable it and pass
+    /// `EnabledFeatures::EXTERNAL_MEMORY_FD`, `EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF`.
+    ExternalMemoryNotEnabled,
     /// The device is lost: no submission will complete. Create a new device.
     Lost,
     /// A queue did not reach a point within the timeout. Wait again, or submit the work that the queue waits
@@ -103,19 +107,6 @@ pub enum DeviceError {
         /// `VkResult` or `HRESULT`.
         code: i32,
     },
-}
-
-/// A feature that the application has to enable when it creates its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MissingFeature {
-    /// Vulkan's `timelineSemaphore`, which all queues need: core since 1.2, from `VK_KHR_timeline_semaphore`
-    /// before. Enable it and pass `EnabledFeatures::TIMELINE_SEMAPHORE`.
-    TimelineSemaphore,
-    /// The extension that shares memory as the requested handle type: in Vulkan `VK_KHR_external_memory_fd`,
-    /// `VK_EXT_external_memory_dma_buf`. Enable it and pass `EnabledFeatures::EXTERNAL_MEMORY_FD`,
-    /// `EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF`.
-    ExternalMemory,
 }
 
 impl DeviceError {
@@ -143,7 +134,8 @@ impl DeviceError {
                 | Self::AlreadyImported
                 | Self::HandleType { .. }
                 | Self::NotShaderVisible
-                | Self::NotEnabled(_)
+                | Self::TimelineSemaphoreNotEnabled
+                | Self::ExternalMemoryNotEnabled
         )
     }
 
@@ -212,7 +204,12 @@ impl fmt::Display for DeviceError {
             Self::NotShaderVisible => f.write_str(
                 "work cannot read a descriptor heap that is not shader-visible, copy the descriptors to one that is",
             ),
-            Self::NotEnabled(feature) => write!(f, "the application did not enable {feature}"),
+            Self::TimelineSemaphoreNotEnabled => f.write_str(
+                "the application did not enable timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and pass EnabledFeatures::TIMELINE_SEMAPHORE",
+            ),
+            Self::ExternalMemoryNotEnabled => f.write_str(
+                "the application did not enable the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and pass its EnabledFeatures flag",
+            ),
             Self::Lost => f.write_str("the device is lost, create a new one"),
             Self::TimedOut { point, timeout } => write!(
                 f,
@@ -244,19 +241,6 @@ impl From<CopyError> for DeviceError {
 impl From<DescriptionError> for DeviceError {
     fn from(error: DescriptionError) -> Self {
         Self::InvalidDescription(error)
-    }
-}
-
-impl fmt::Display for MissingFeature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TimelineSemaphore => {
-                "timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and pass EnabledFeatures::TIMELINE_SEMAPHORE"
-            }
-            Self::ExternalMemory => {
-                "the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and pass its EnabledFeatures flag"
-            }
-        })
     }
 }
 

@@ -57,13 +57,13 @@ pub use descriptors::{
     BufferUse, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
-pub use error::{DeviceError, MissingFeature};
+pub use error::DeviceError;
 pub use image_shape::{ImageCopyError, ImageShape, TexelLayout};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, Limits, MemoryHeap, MemoryHeapBudget, MemoryHeapIndex,
-    MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,
+    MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueKind, Requirements,
 };
 pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};

@@ -188,13 +188,6 @@ pub enum QueueKind {
     Transfer,
 }
 
-/// A queue of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueInfo {
-    /// The kind of work for which the queue is best suited.
-    pub kind: QueueKind,
-}
-
 /// The memory heaps, memory types, limits and queues of a device. Never changes during the device's life.
 #[doc(alias(
     "vmaGetMemoryProperties",
@@ -217,7 +210,7 @@ pub struct DeviceProperties {
     /// Limits that matter for memory.
     pub limits: Limits,
     /// Queues that accept submissions.
-    pub queues: Vec<QueueInfo>,
+    pub queues: Vec<QueueKind>,
 }
 
 impl DeviceProperties {

@@ -3,10 +3,11 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DeviceError, MemoryTypeIndex};
-use crate::lifetime::TooManyQueues;
+use crate::device::{DescriptionError, DeviceError, MemoryTypeIndex};
 use crate::memory::name_in_error;
-use crate::memory::{AccessError, CreateAllocatorError, MoveError, ResourceError, ShortName, TransferError};
+use crate::memory::{
+    AccessError, CreateAllocatorError, DefragmentationError, ResourceError, ShortName, TransferError,
+};
 use crate::upload::{RingError, SourceError, UploadError};
 
 /// Why a [`Gpu`](super::Gpu) was not created.
@@ -29,13 +30,13 @@ use crate::upload::{RingError, SourceError, UploadError};
 #[non_exhaustive]
 pub enum GpuError {
     /// The device has more queues than a tracker supports. Open it with fewer.
-    Queues(TooManyQueues),
+    Queues(DescriptionError),
     /// The allocator's configuration or the device's properties are invalid.
     Allocator(CreateAllocatorError),
     /// The uploader's configuration is invalid.
     Uploader(UploadError),
     /// The configuration of defragmentation is invalid.
-    Defragmentation(MoveError),
+    Defragmentation(DefragmentationError),
     /// The operating system refused to start the maintenance thread. Use
     /// [`Maintenance::EndOfFrame`](super::Maintenance::EndOfFrame) instead.
     MaintenanceThread(std::io::ErrorKind),
@@ -98,7 +99,7 @@ pub enum FrameError {
     /// The uploads that must precede a step of defragmentation were not submitted. They stay pending.
     Uploads(UploadError),
     /// The step of defragmentation failed. Every resource stayed where it was; the frame has ended.
-    Defragmentation(MoveError),
+    Defragmentation(DefragmentationError),
 }
 
 impl fmt::Display for FrameError {
@@ -170,64 +171,27 @@ impl<E: Error + 'static> Error for SubmitError<E> {
     }
 }
 
-/// Why the bytes of a buffer were not read.
+/// Why a [`Frame`](super::Frame) does not read the bytes of a buffer back, and nothing was submitted; or why
+/// [`Gpu::read_buffer`](super::Gpu::read_buffer) did not read them.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::gpu::ReadBufferError;
-/// use allotment::memory::{AccessError, TransferError};
+/// use allotment::gpu::ReadError;
+/// use allotment::memory::AccessError;
 ///
 /// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// match gpu.read_buffer(&mesh, 250, &mut [0; 10]) {
-///     Err(ReadBufferError::Transfer(TransferError::Access(AccessError::OutOfRange { available, .. }))) => {
-///         assert_eq!(available, 256);
-///     }
+///     Err(ReadError::Access(AccessError::OutOfRange { available, .. })) => assert_eq!(available, 256),
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ReadBufferError {
-    /// The pending uploads were not submitted, and the buffer may be their target.
-    Uploads(UploadError),
-    /// The copy failed, or the GPU did not become idle within [`GpuDesc::timeout`](super::GpuDesc::timeout).
-    Transfer(TransferError),
-}
-
-name_in_error!(ReadBufferError, own: [], inner: [Transfer]);
-
-impl From<TransferError> for ReadBufferError {
-    fn from(error: TransferError) -> Self {
-        Self::Transfer(error)
-    }
-}
-
-impl fmt::Display for ReadBufferError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Uploads(error) => write!(f, "the uploads before the read were not submitted: {error}"),
-            Self::Transfer(error) => write!(f, "the buffer was not read: {error}"),
-        }
-    }
-}
-
-impl Error for ReadBufferError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Uploads(error) => Some(error),
-            Self::Transfer(error) => Some(error),
-        }
-    }
-}
-
-/// Why a [`Frame`](super::Frame) does not read the bytes of a buffer back. Nothing was submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FrameReadbackError {
+pub enum ReadError {
     /// The range exceeds the buffer, or the buffer belongs to another `Gpu`, is no copy source, or is moved by a pass
     /// of defragmentation.
     Access(AccessError),
@@ -250,11 +214,23 @@ pub enum FrameReadbackError {
     Full(RingError),
     /// The copy was not submitted, or the uploads before it were not.
     Submit(SubmitError<DeviceError>),
+    /// The copy of [`Gpu::read_buffer`](super::Gpu::read_buffer) failed, or the GPU did not become idle within
+    /// [`GpuDesc::timeout`](super::GpuDesc::timeout).
+    Transfer(TransferError),
 }
 
-name_in_error!(FrameReadbackError, own: [WrongTracker, WriteOnly], inner: [Access]);
+name_in_error!(ReadError, own: [WrongTracker, WriteOnly], inner: [Access, Transfer]);
 
-impl From<SourceError> for FrameReadbackError {
+impl From<TransferError> for ReadError {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Access(error) => Self::Access(error),
+            error => Self::Transfer(error),
+        }
+    }
+}
+
+impl From<SourceError> for ReadError {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::Access(error) => Self::Access(error),
@@ -264,7 +240,7 @@ impl From<SourceError> for FrameReadbackError {
     }
 }
 
-impl fmt::Display for FrameReadbackError {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "the buffer cannot be copied: {error}"),
@@ -282,17 +258,19 @@ impl fmt::Display for FrameReadbackError {
             Self::Ring(error) => write!(f, "the readback ring cannot be created: {error}"),
             Self::Full(error) => write!(f, "no room to read back: {error}"),
             Self::Submit(error) => error.fmt(f),
+            Self::Transfer(error) => write!(f, "the buffer was not read: {error}"),
         }
     }
 }
 
-impl Error for FrameReadbackError {
+impl Error for ReadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Access(error) => Some(error),
             Self::Ring(error) => Some(error),
             Self::Full(error) => Some(error),
             Self::Submit(error) => Some(error),
+            Self::Transfer(error) => Some(error),
             Self::WrongTracker { .. } | Self::WriteOnly { .. } => None,
         }
     }

@@ -15,7 +15,7 @@ use crate::events::{
     AlreadySubscribed, DeletionQueueKind, Event, EventSubscription, ObjectId, RingKind, StallKind,
     SubscriptionDesc, TextId,
 };
-use crate::lifetime::MAX_QUEUES;
+use crate::lifetime::TimelinePoints;
 use crate::sync::{locked, try_locked};
 use crate::upload::ReadbackRing;
 
@@ -27,7 +27,7 @@ const DELETION_QUEUE: ObjectId = ObjectId(0);
 pub(super) struct Levels {
     /// The epoch of the log in which the reader was told; 0 before the first.
     epoch: u64,
-    completed: [Option<u64>; MAX_QUEUES],
+    completed: [Option<u64>; TimelinePoints::MAX_QUEUES],
     waiting: Option<u32>,
     /// Capacity and bytes in use, by the code of the ring's kind: a `Gpu` has one ring of each.
     rings: [Option<(u64, u64)>; RingKind::ALL.len()],
@@ -67,7 +67,7 @@ impl<D: Device> Gpu<D> {
     #[cold]
     fn emit_levels(&self) {
         // Before any lock. A lost device tells nothing.
-        let completed: [Option<u64>; MAX_QUEUES] = core::array::from_fn(|queue| {
+        let completed: [Option<u64>; TimelinePoints::MAX_QUEUES] = core::array::from_fn(|queue| {
             let exists = queue < self.device().properties().queues.len();
             let value = exists.then(|| self.device().completed(QueueIndex(queue as u8)).ok()).flatten();
             value.map(|TimelineValue(value)| value)

@@ -27,9 +27,9 @@ use allotment_suballoc::Alignment;
 use super::{FrameCommandAllocator, FrameError, Gpu, SubmitError};
 use crate::device::{CommandDevice, Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::{Reclaimed, Recording, TimelinePoints};
-use crate::memory::{DefragmentationStep, ResourceError};
+use crate::memory::DefragmentationStep;
 use crate::sync::locked;
-use crate::upload::{ArenaError, UploadArena};
+use crate::upload::{UploadArena, UploadError};
 
 /// Where [`Frame::upload`] puts bytes, and the multiple that it rounds their size up to. Constant buffers of Direct3D
 /// 12 begin and end at multiples of 256; Vulkan's limits for offsets of uniform and storage buffers are at most 256 on
@@ -293,8 +293,8 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// [`ArenaError::ZeroSize`], or [`ArenaError::Page`] where there is no memory for another page.
-    pub fn upload(&self, bytes: impl AsRef<[u8]>) -> Result<FrameUpload<D>, ArenaError> {
+    /// [`UploadError::ZeroSize`], or [`UploadError::Resource`] where there is no memory for another page.
+    pub fn upload(&self, bytes: impl AsRef<[u8]>) -> Result<FrameUpload<D>, UploadError> {
         self.upload_aligned(bytes, UPLOAD_ALIGNMENT)
     }
 
@@ -314,12 +314,12 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// [`ArenaError::ZeroSize`], or [`ArenaError::Page`] where there is no memory for another page.
+    /// [`UploadError::ZeroSize`], or [`UploadError::Resource`] where there is no memory for another page.
     pub fn upload_aligned(
         &self,
         bytes: impl AsRef<[u8]>,
         alignment: Alignment,
-    ) -> Result<FrameUpload<D>, ArenaError> {
+    ) -> Result<FrameUpload<D>, UploadError> {
         let bytes = bytes.as_ref();
         let size = bytes.len() as u64;
         let mut arena = locked(&self.arena);
@@ -327,7 +327,7 @@ impl<D: Device> Frame<D> {
         let arena = arena.get_or_insert_with(|| self.upload_arena());
         // A slice has at most `isize::MAX` bytes, so this does not overflow.
         let mut slice = arena.allocate(size.next_multiple_of(UPLOAD_ALIGNMENT.get()), alignment)?;
-        slice.write(0, bytes).map_err(|error| ArenaError::Page(ResourceError::Access(error)))?;
+        slice.write(0, bytes)?;
         Ok(FrameUpload { buffer: slice.buffer().clone(), offset: slice.offset(), size })
     }
 

@@ -84,7 +84,7 @@ use std::time::Instant;
 pub use commands::FrameCommandAllocator;
 pub use desc::{GpuDesc, Maintenance};
 pub use descriptors::Descriptors;
-pub use error::{FrameError, FrameReadbackError, GpuError, ReadBufferError, SubmitError};
+pub use error::{FrameError, GpuError, ReadError, SubmitError};
 pub use frame::{Frame, FrameReport, FrameUpload};
 pub use readback::Readback;
 pub use uploads::Uploads;
@@ -232,7 +232,7 @@ impl<D: Device> Gpu<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// for queue in &gpu.device().properties().queues {
-    ///     println!("a {:?} queue", queue.kind);
+    ///     println!("a {queue:?} queue");
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, TryLockError};
 
 use allotment_suballoc::Alignment;
 
-use super::{Frame, FrameReadbackError, Gpu, SubmitError};
+use super::{Frame, Gpu, ReadError, SubmitError};
 use crate::device::{Device, QueueIndex, TimelinePoint};
 use crate::memory::{Buffer, ResourceError};
 use crate::sync::locked;
@@ -147,7 +147,7 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// [`FrameReadbackError`]; nothing was submitted.
+    /// [`ReadError`]; nothing was submitted.
     #[inline(never)]
     pub fn read_back(
         &self,
@@ -155,24 +155,23 @@ impl<D: Device> Frame<D> {
         buffer: &Buffer<D>,
         offset: u64,
         size: u64,
-    ) -> Result<ReadbackTicket, FrameReadbackError> {
+    ) -> Result<ReadbackTicket, ReadError> {
         let gpu = self.gpu();
         let copy = (queue, offset, size);
         let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)
-            .map_err(|error| FrameReadbackError::from(error).of(buffer.short_name()))?;
+            .map_err(|error| ReadError::from(error).of(buffer.short_name()))?;
         // The queue may be another one than those that write, also the copy of a move, and queues run side by side. Before
         // the ring is locked, since what is submitted may end other recordings, which runs destructors.
-        let mut waits = gpu
-            .submission_waits(&[])
-            .map_err(|error| FrameReadbackError::Submit(SubmitError::Uploads(error)))?;
+        let mut waits =
+            gpu.submission_waits(&[]).map_err(|error| ReadError::Submit(SubmitError::Uploads(error)))?;
         gpu.tracker().submitted().points().for_each(|point| waits.insert(point));
-        let mut ring = gpu.readback().map_err(FrameReadbackError::Ring)?;
+        let mut ring = gpu.readback().map_err(ReadError::Ring)?;
         // Where the submission fails, the dropped ticket gives the range back when the ring is closed next.
-        let ticket = ring.allocate(size, COPY_ALIGNMENT).map_err(FrameReadbackError::Full)?;
+        let ticket = ring.allocate(size, COPY_ALIGNMENT).map_err(ReadError::Full)?;
         let copied = self.submit_with(queue, &waits, |queue, waits| {
             ring.submit_copy(gpu.device(), (queue, waits), &source, &ticket)
         });
-        ring.close(copied.map_err(|error| FrameReadbackError::Submit(SubmitError::Commands(error)))?);
+        ring.close(copied.map_err(|error| ReadError::Submit(SubmitError::Commands(error)))?);
         Ok(ticket)
     }
 }

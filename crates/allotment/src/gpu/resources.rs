@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Gpu, ReadBufferError};
+use super::{Gpu, ReadError, SubmitError};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::memory::AllocationOptions;
 use crate::memory::{
@@ -156,15 +156,10 @@ impl<D: Device> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// [`ReadBufferError`]; some of `bytes` may have been overwritten.
+    /// [`ReadError`]; some of `bytes` may have been overwritten.
     #[inline(never)]
-    pub fn read_buffer(
-        &self,
-        buffer: &Buffer<D>,
-        offset: u64,
-        bytes: &mut [u8],
-    ) -> Result<(), ReadBufferError> {
-        self.uploads().submit().map_err(ReadBufferError::Uploads)?;
+    pub fn read_buffer(&self, buffer: &Buffer<D>, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.uploads().submit().map_err(|error| ReadError::Submit(SubmitError::Uploads(error)))?;
         let (began, timeout) = (Instant::now(), self.desc().timeout);
         // The copy runs on one queue, and the writers may be on others.
         self.tracker().wait_idle(timeout).map_err(TransferError::from)?;
@@ -172,7 +167,7 @@ impl<D: Device> Gpu<D> {
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
         // One that is exclusive to a family belongs to that of the graphics queues.
         let queues = &self.device().properties().queues;
-        let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);
+        let drawing = (0..).zip(queues).find(|(_, kind)| **kind == QueueKind::Graphics);
         let queue = drawing.map_or(QueueIndex(0), |(index, _)| QueueIndex(index));
         let transfer = Transfer::new(self.allocator(), queue, chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;

@@ -4,9 +4,6 @@ use core::fmt;
 
 use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 
-/// The most queues that a [`SubmissionTracker`](super::SubmissionTracker) supports. Engines use three or four.
-pub const MAX_QUEUES: usize = 16;
-
 /// One point on each queue's timeline, 0 for queues that need no wait. Stored inline; 128 bytes.
 ///
 /// ```
@@ -22,18 +19,21 @@ pub const MAX_QUEUES: usize = 16;
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimelinePoints {
-    values: [u64; MAX_QUEUES],
+    values: [u64; Self::MAX_QUEUES],
 }
 
 impl TimelinePoints {
+    /// The most queues that a [`SubmissionTracker`](super::SubmissionTracker) supports. Engines use three or four.
+    pub const MAX_QUEUES: usize = 16;
+
     /// No points.
-    pub const EMPTY: Self = Self { values: [0; MAX_QUEUES] };
+    pub const EMPTY: Self = Self { values: [0; Self::MAX_QUEUES] };
 
     /// A buffer for [`as_slice`](Self::as_slice).
-    pub const ROOM: [TimelinePoint; MAX_QUEUES] =
-        [TimelinePoint { queue: QueueIndex(0), value: TimelineValue(0) }; MAX_QUEUES];
+    pub const ROOM: [TimelinePoint; Self::MAX_QUEUES] =
+        [TimelinePoint { queue: QueueIndex(0), value: TimelineValue(0) }; Self::MAX_QUEUES];
 
-    /// Adds a point. Of two points on one queue the later is kept. A point of a queue beyond [`MAX_QUEUES`] is
+    /// Adds a point. Of two points on one queue the later is kept. A point of a queue beyond [`MAX_QUEUES`](Self::MAX_QUEUES) is
     /// ignored: no [`SubmissionTracker`](super::SubmissionTracker) has such a queue.
     pub fn insert(&mut self, point: TimelinePoint) {
         if let Some(value) = self.values.get_mut(usize::from(point.queue.0)) {
@@ -51,7 +51,7 @@ impl TimelinePoints {
         })
     }
 
-    /// Returns the value on a queue's timeline, 0 if there is no point. `None` for a queue beyond [`MAX_QUEUES`].
+    /// Returns the value on a queue's timeline, 0 if there is no point. `None` for a queue beyond [`MAX_QUEUES`](Self::MAX_QUEUES).
     pub(super) fn value(&self, queue: QueueIndex) -> Option<TimelineValue> {
         self.values.get(usize::from(queue.0)).copied().map(TimelineValue)
     }
@@ -73,7 +73,7 @@ impl TimelinePoints {
     /// let waits = there.as_slice(&mut room);
     /// assert_eq!((waits.len(), waits[0].value.0), (1, 7));
     /// ```
-    pub fn as_slice<'a>(&self, room: &'a mut [TimelinePoint; MAX_QUEUES]) -> &'a [TimelinePoint] {
+    pub fn as_slice<'a>(&self, room: &'a mut [TimelinePoint; Self::MAX_QUEUES]) -> &'a [TimelinePoint] {
         let mut count = 0;
         for (to, point) in room.iter_mut().zip(self.points()) {
             *to = point;

@@ -3,18 +3,9 @@
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 
-use super::timeline_points::MAX_QUEUES;
+use super::timeline_points::TimelinePoints;
 use crate::device::{Device, DeviceError, QueueDevice, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64};
-
-/// The progress of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// The queue has completed everything up to this value.
-    Reached(TimelineValue),
-    /// The device is lost: nothing runs any more.
-    Lost,
-}
 
 /// The last known state of a queue's timeline.
 ///
@@ -62,8 +53,13 @@ pub trait Timelines: Send + Sync + 'static {
         None
     }
 
-    /// Returns what a queue has completed. May call the driver.
-    fn completed(&self, queue: QueueIndex) -> Progress;
+    /// Returns the value up to which a queue has completed everything. May call the driver.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Lost`] if the device is lost: nothing runs any more. After any other error the progress is unknown,
+    /// and nothing more counts as completed.
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError>;
 
     /// Waits for a point for at most `timeout`.
     ///
@@ -87,13 +83,8 @@ impl<D: Device> Timelines for D {
         QueueDevice::submitted(self, queue)
     }
 
-    fn completed(&self, queue: QueueIndex) -> Progress {
-        match QueueDevice::completed(self, queue) {
-            Ok(value) => Progress::Reached(value),
-            Err(DeviceError::Lost) => Progress::Lost,
-            // The progress is unknown, so nothing counts as completed.
-            Err(_) => Progress::Reached(TimelineValue(0)),
-        }
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        QueueDevice::completed(self, queue)
     }
 
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
@@ -106,13 +97,13 @@ impl<D: Device> Timelines for D {
 ///
 /// ```
 /// use allotment::device::{QueueIndex, TimelineValue};
-/// use allotment::lifetime::{ManualTimelines, Progress, Timelines};
+/// use allotment::lifetime::{ManualTimelines, Timelines};
 ///
 /// let timelines = ManualTimelines::new(1);
 /// let queue = QueueIndex(0);
 /// assert_eq!(timelines.submit(queue), TimelineValue(1));
 /// timelines.complete(queue, TimelineValue(1));
-/// assert_eq!(timelines.completed(queue), Progress::Reached(TimelineValue(1)));
+/// assert_eq!(timelines.completed(queue), Ok(TimelineValue(1)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManualTimelines {
@@ -130,8 +121,10 @@ impl ManualTimelines {
     #[must_use]
     pub fn new(queues: usize) -> Self {
         let queue = |_| [AtomicU64::new(0), AtomicU64::new(0)];
-        let manual =
-            Manual { queues: (0..queues.min(MAX_QUEUES)).map(queue).collect(), lost: AtomicBool::new(false) };
+        let manual = Manual {
+            queues: (0..queues.min(TimelinePoints::MAX_QUEUES)).map(queue).collect(),
+            lost: AtomicBool::new(false),
+        };
         Self { shared: std::sync::Arc::new(manual) }
     }
 
@@ -173,22 +166,19 @@ impl Timelines for ManualTimelines {
         TimelineValue(self.queue(queue).map_or(0, |[submitted, _]| submitted.load(Acquire)))
     }
 
-    fn completed(&self, queue: QueueIndex) -> Progress {
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
         // First: nothing that is pending on a lost device will ever be completed.
         if self.shared.lost.load(Acquire) {
-            return Progress::Lost;
+            return Err(DeviceError::Lost);
         }
-        Progress::Reached(TimelineValue(
-            self.queue(queue).map_or(0, |[_, completed]| completed.load(Acquire)),
-        ))
+        Ok(TimelineValue(self.queue(queue).map_or(0, |[_, completed]| completed.load(Acquire))))
     }
 
     /// Never blocks: fails at once if the point is not reached.
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        match self.completed(point.queue) {
-            Progress::Lost => Err(DeviceError::Lost),
-            Progress::Reached(value) if value >= point.value => Ok(()),
-            Progress::Reached(_) => Err(DeviceError::TimedOut { point, timeout }),
+        if self.completed(point.queue)? >= point.value {
+            return Ok(());
         }
+        Err(DeviceError::TimedOut { point, timeout })
     }
 }

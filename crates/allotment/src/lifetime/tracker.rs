@@ -29,38 +29,12 @@ use super::orphan::{LastWaits, Orphan, Patience, finish_any};
 use super::recording::Recording;
 use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Registry};
 use super::statistics::TrackerStatistics;
-use super::timeline_points::{MAX_QUEUES, TimelinePoints};
+use super::timeline_points::TimelinePoints;
 use super::timelines::{Sealed, Timelines};
-use crate::device::Device;
+use crate::device::{DescriptionError, DescriptionLimit, Device};
 use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
 
 pub(super) use progress::Reached;
-
-/// The device has more queues than a tracker supports.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// use allotment::lifetime::{SubmissionTracker, TooManyQueues};
-///
-/// let mut profile = Profile::named("discrete-large-bar").ok_or("a profile")?;
-/// profile.queues = vec![profile.queues[0]; 17];
-/// let refused = SubmissionTracker::new(SimulatedGpu::new(profile)).err();
-/// assert_eq!(refused, Some(TooManyQueues { found: 17 }));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyQueues {
-    /// The number of queues of the device. The limit is [`MAX_QUEUES`].
-    pub found: usize,
-}
-
-impl fmt::Display for TooManyQueues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the device has {} queues, a tracker supports {MAX_QUEUES}", self.found)
-    }
-}
-
-impl Error for TooManyQueues {}
 
 /// Tracks which recordings are open and how far each queue has come. One per device; a clone is the same tracker.
 ///
@@ -97,7 +71,7 @@ struct Shared {
     /// decreases. Written under the registry's lock, after the submission of the recording is known.
     oldest_open: AtomicU64,
     /// The values that queues were last seen to have completed.
-    completed: [AtomicU64; MAX_QUEUES],
+    completed: [AtomicU64; TimelinePoints::MAX_QUEUES],
     lost: AtomicBool,
     registry: Mutex<Registry>,
     /// Locked shared while a recording is opened, exclusively while moved resources get their new handles; before
@@ -166,15 +140,26 @@ impl SubmissionTracker {
     ///
     /// # Errors
     ///
-    /// [`TooManyQueues`].
-    pub fn new(timelines: impl Timelines) -> Result<Self, TooManyQueues> {
+    /// [`DescriptionError::AboveLimit`] where the device has more queues than [`TimelinePoints::MAX_QUEUES`].
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// use allotment::device::{DescriptionError, DescriptionLimit};
+    /// use allotment::lifetime::SubmissionTracker;
+    ///
+    /// let mut profile = Profile::named("discrete-large-bar").ok_or("a profile")?;
+    /// profile.queues = vec![profile.queues[0]; 17];
+    /// let refused = SubmissionTracker::new(SimulatedGpu::new(profile)).err();
+    /// let limit = DescriptionLimit::TrackedQueues;
+    /// assert_eq!(refused, Some(DescriptionError::AboveLimit { limit, requested: 17, most: 16 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(timelines: impl Timelines) -> Result<Self, DescriptionError> {
         // Not an atomic of the model checker: only uniqueness matters. 64 bits, so that no number comes twice: a recording
         // of another tracker would be taken for one of this.
         static NEXT: PlainU64 = PlainU64::new(0);
         let queues = timelines.queue_count();
-        if queues > MAX_QUEUES {
-            return Err(TooManyQueues { found: queues });
-        }
+        DescriptionLimit::TrackedQueues.check(queues as u64, TimelinePoints::MAX_QUEUES as u64)?;
         let shared = Shared {
             timelines: Box::new(timelines),
             queues,

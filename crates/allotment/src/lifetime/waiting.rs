@@ -25,7 +25,7 @@ use super::order::Places;
 use super::registry::{RecordingId, RecordingStatus};
 use super::shard::{Run, Tie, Tied};
 use super::statistics::Reclaimed;
-use super::timeline_points::MAX_QUEUES;
+use super::timeline_points::TimelinePoints;
 use super::tracker::{Reached, Statuses};
 use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 
@@ -229,7 +229,7 @@ impl<T> Waiting<T> {
     }
 
     fn join_line(&mut self, TimelinePoint { queue, value }: TimelinePoint, added: Group) {
-        let at = usize::from(queue.0).min(MAX_QUEUES);
+        let at = usize::from(queue.0).min(TimelinePoints::MAX_QUEUES);
         while self.queues.len() <= at {
             // Above the number of queues, so of none.
             self.queues.push(Line::new(QueueIndex(self.queues.len() as u8)));

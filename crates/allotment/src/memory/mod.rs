@@ -59,14 +59,14 @@ pub mod blocks {
 pub mod d3d12 {
     pub use super::resource::existing::d3d12::AllocatorExt;
 }
-/// Buffers and images as type parameters, which few programs name.
+/// Buffers, images and plain memory as type parameters, which few programs name.
 pub mod kinds {
-    pub use super::resource::{BufferOrImage, Buffers, Images};
+    pub use super::resource::{BufferOrImage, Buffers, Images, Memory};
 }
 /// Names of allocations and pools.
 pub mod names {
     pub use super::request::{NameTable, ShortName};
-    pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
+    pub use crate::choices::name::Name;
 }
 /// What a request would do, and in which memory types.
 pub mod preview {
@@ -85,12 +85,11 @@ pub use allocator::{Allocator, AllocatorDesc};
 pub use allotment_suballoc::{FitStrategy, StackSide};
 pub use pool::{CreatePoolError, DestroyPoolError, PoolDesc};
 pub use request::AllocationOptions;
+pub use request::Pool;
 pub use request::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
-pub use request::{MAX_POOL_TYPES, Pool};
 pub use resource::{
     Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
-    Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
-    WithMemoryOptions,
+    Resource, ResourceError, Transfer, TransferError, Unique, WithMemoryOptions,
 };
 pub use token::{Allocation, AllocationId};
 pub use token::{AllocationInfo, MemoryLocation};

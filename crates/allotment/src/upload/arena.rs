@@ -24,8 +24,8 @@ use allotment_suballoc::Alignment;
 
 use super::pool::UploadPool;
 use super::ring::place;
-use super::slice::{UploadLocation, UploadSlice};
-use super::{ArenaError, UploadPoolDesc};
+use super::slice::UploadSlice;
+use super::{UploadError, UploadPoolDesc};
 use crate::device::Device;
 use crate::lifetime::RecordingId;
 use crate::memory::MappedBuffer;
@@ -134,9 +134,9 @@ impl<D: Device> UploadArena<D> {
     ///
     /// # Errors
     ///
-    /// [`ArenaError`]; the arena is unchanged.
+    /// [`UploadError`]; the arena is unchanged.
     #[inline]
-    pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, ArenaError> {
+    pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, UploadError> {
         // Only this case is inlined: another page is needed once a megabyte by default.
         let Some(offset) = place(self.head, self.limit, size, alignment) else {
             return self.allocate_on_another(size);
@@ -144,20 +144,20 @@ impl<D: Device> UploadArena<D> {
         self.head = offset + size;
         // All counted bytes lie in existing pages, so no sum overflows.
         self.used += size;
-        Ok(self.slice(UploadLocation { page: self.current, offset, size }))
+        Ok(self.slice(self.current, offset, size))
     }
 
     #[inline]
-    fn slice(&self, place: UploadLocation) -> UploadSlice<'_, D> {
-        UploadSlice::new(&self.pages[place.page as usize], place)
+    fn slice(&self, page: u32, offset: u64, size: u64) -> UploadSlice<'_, D> {
+        UploadSlice::new(&self.pages[page as usize], page, offset, size)
     }
 
     /// Allocates at the start of another page. Offset 0 satisfies every alignment.
     #[cold]
     #[inline(never)]
-    fn allocate_on_another(&mut self, size: u64) -> Result<UploadSlice<'_, D>, ArenaError> {
+    fn allocate_on_another(&mut self, size: u64) -> Result<UploadSlice<'_, D>, UploadError> {
         if size == 0 {
-            return Err(ArenaError::ZeroSize);
+            return Err(UploadError::ZeroSize);
         }
         // Before the arena changes, so that a refused page leaves it as it was.
         let taken = self.pool.take(size)?;
@@ -179,7 +179,7 @@ impl<D: Device> UploadArena<D> {
         } else {
             self.aligned_elsewhere += size;
         }
-        Ok(self.slice(UploadLocation { page, offset: 0, size }))
+        Ok(self.slice(page, 0, size))
     }
 
     /// Returns the buffer of a page, for recording commands that use earlier allocations.

@@ -66,46 +66,6 @@ impl fmt::Display for RingError {
 
 impl Error for RingError {}
 
-/// An error of an arena. The arena is unchanged.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::upload::ArenaError;
-///
-/// let frame = gpu.begin_frame()?;
-/// assert_eq!(frame.upload([]).err(), Some(ArenaError::ZeroSize));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ArenaError {
-    /// The allocation size is zero.
-    ZeroSize,
-    /// A page could not be created.
-    Page(ResourceError),
-}
-
-impl fmt::Display for ArenaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ZeroSize => f.write_str("allocation size is 0 bytes, ask for at least 1"),
-            Self::Page(error) => write!(f, "cannot create an upload page: {error}"),
-        }
-    }
-}
-
-impl Error for ArenaError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::ZeroSize => None,
-            Self::Page(error) => Some(error),
-        }
-    }
-}
-
 /// An error of a readback. The destination is unchanged.
 ///
 /// ```
@@ -169,7 +129,7 @@ impl From<AccessError> for ReadbackError {
     }
 }
 
-/// An error of an upload.
+/// An error of an upload, or of an [arena](super::UploadArena). The arena is unchanged.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -184,11 +144,15 @@ impl From<AccessError> for ReadbackError {
 ///     Err(UploadError::Access(AccessError::OutOfRange { available, .. })) => assert_eq!(available, 256),
 ///     other => panic!("{other:?}"),
 /// }
+/// let frame = gpu.begin_frame()?;
+/// assert_eq!(frame.upload([]).err(), Some(UploadError::ZeroSize));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadError {
+    /// The size is zero.
+    ZeroSize,
     /// The target is not from this allocator, or has fewer bytes.
     Access(AccessError),
     /// The deletion queue's tracker tracks another device than the allocator's.
@@ -273,6 +237,7 @@ name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCop
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ZeroSize => f.write_str("allocation size is 0 bytes, ask for at least 1"),
             Self::Access(error) => write!(f, "the target cannot be written: {error}"),
             Self::WrongDevice => WrongDevice.fmt(f),
             Self::WrongTracker { name } => {
@@ -332,7 +297,8 @@ impl Error for UploadError {
             Self::Resource(error) => Some(error),
             Self::Device { source, .. } => Some(source),
             Self::ImageCopy { error, .. } => Some(error),
-            Self::WrongDevice
+            Self::ZeroSize
+            | Self::WrongDevice
             | Self::WrongTracker { .. }
             | Self::NoSuchQueue { .. }
             | Self::WaitsForItself { .. }

@@ -52,14 +52,14 @@ mod uploader_desc;
 
 pub use crate::lifetime::WaitFor;
 pub use arena::{ArenaStatistics, UploadArena};
-pub use error::{ArenaError, ReadbackError, RingError, UploadError};
+pub use error::{ReadbackError, RingError, UploadError};
 pub use lane::WhenFull;
-pub use pool::{DEFAULT_KEPT_BYTES, DEFAULT_PAGE_SIZE, UploadPool, UploadPoolDesc, UploadPoolStatistics};
+pub use pool::{UploadPool, UploadPoolDesc, UploadPoolStatistics};
 pub use readback::{ReadbackRing, ReadbackTicket};
 pub(crate) use readback_copy::{ReadbackSource, SourceError};
 pub use ring::{Ring, RingStatistics};
 pub use ring_desc::RingDesc;
-pub use slice::{UploadLocation, UploadSlice};
+pub use slice::UploadSlice;
 pub use upload_ring::UploadRing;
 pub use uploader::{ImageWrite, Uploader, UploaderStatistics};
 pub use uploader_desc::UploaderDesc;

@@ -19,22 +19,20 @@
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::ArenaError;
+use super::UploadError;
 use super::arena::UploadArena;
 use crate::device::{BufferDesc, Device};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker, WrongDevice};
-use crate::memory::{
-    AllocationOptions, Allocator, ExpectedLifetime, LIBRARY_CATEGORY, MappedBuffer, MemoryUsage,
-};
+use crate::memory::{AllocationOptions, Allocator, ExpectedLifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
 
 /// Each recording that uploads needs at least one page, so sixteen threads over three frames use 48 MiB at this
 /// size. Taking a page costs about 100 ns, and filling it 60 µs and more, so larger pages gain nothing.
-pub const DEFAULT_PAGE_SIZE: u64 = 1 << 20;
+const DEFAULT_PAGE_SIZE: u64 = 1 << 20;
 
 /// The memory in flight in the example of [`DEFAULT_PAGE_SIZE`], and a third more: a program like it neither
 /// creates nor frees pages in steady state.
-pub const DEFAULT_KEPT_BYTES: u64 = 64 << 20;
+const DEFAULT_KEPT_BYTES: u64 = 64 << 20;
 
 /// The description of an [`UploadPool`].
 ///
@@ -103,7 +101,7 @@ impl UploadPoolDesc {
 impl Default for UploadPoolDesc {
     fn default() -> Self {
         let memory = AllocationOptions::new(MemoryUsage::Upload);
-        let memory = memory.with_name("upload page").with_category(LIBRARY_CATEGORY);
+        let memory = memory.with_name("upload page").with_category(AllocationOptions::LIBRARY_CATEGORY);
         Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
     }
 }
@@ -274,7 +272,7 @@ impl<D: Device> UploadPool<D> {
     }
 
     /// Takes a free page, or creates one: of the page size, or of `size` bytes if that is larger.
-    pub(super) fn take(&self, size: u64) -> Result<MappedBuffer<D>, ArenaError> {
+    pub(super) fn take(&self, size: u64) -> Result<MappedBuffer<D>, UploadError> {
         let page_size = self.shared.desc.page_size;
         if self.may_reclaim() {
             // Reclaiming costs a lock and driver calls, so not on each request.
@@ -305,7 +303,7 @@ impl<D: Device> UploadPool<D> {
         state.free.is_empty() || bytes - free_bytes > self.shared.desc.kept_bytes
     }
 
-    fn create_page(&self, size: u64, lifetime: ExpectedLifetime) -> Result<MappedBuffer<D>, ArenaError> {
+    fn create_page(&self, size: u64, lifetime: ExpectedLifetime) -> Result<MappedBuffer<D>, UploadError> {
         let Shared { allocator, desc, state, .. } = &*self.shared;
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
         let wanted = desc.memory.clone().with_lifetime(lifetime);
@@ -327,7 +325,7 @@ impl<D: Device> UploadPool<D> {
             }
             Err(error) => {
                 statistics.failures += 1;
-                Err(ArenaError::Page(error))
+                Err(UploadError::Resource(error))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The description of a ring's buffer.
 
-use crate::memory::{AllocationOptions, LIBRARY_CATEGORY, MemoryUsage};
+use crate::memory::{AllocationOptions, MemoryUsage};
 
 /// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large
 /// it is, how the GPU uses it, and which memory it is in.
@@ -46,7 +46,9 @@ impl RingDesc {
     }
 
     fn new(capacity: u64, memory_usage: MemoryUsage, name: &'static str) -> Self {
-        let memory = AllocationOptions::new(memory_usage).with_name(name).with_category(LIBRARY_CATEGORY);
+        let memory = AllocationOptions::new(memory_usage)
+            .with_name(name)
+            .with_category(AllocationOptions::LIBRARY_CATEGORY);
         Self { capacity, usage: 0, memory }
     }
 

@@ -5,31 +5,6 @@ use core::fmt;
 use crate::device::Device;
 use crate::memory::{AccessError, MappedBuffer, ShortName};
 
-/// The location of a slice, to be stored beyond the lifetime of the slice.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// let frame = gpu.begin_frame()?;
-/// let mut arena = frame.upload_arena();
-/// let first = arena.allocate(64, Alignment::new(256)?)?.place(); // kept, while the arena goes on
-/// let second = arena.allocate(64, Alignment::new(256)?)?.place();
-/// assert_eq!((first.page, second.offset - first.offset), (second.page, 256));
-/// println!("bind {:?} at {}", arena.buffer(first.page), first.offset);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UploadLocation {
-    /// The index of the arena's page; 0 in a ring.
-    pub page: u32,
-    /// The offset of the first byte in the page's buffer.
-    pub offset: u64,
-    /// Size in bytes.
-    pub size: u64,
-}
-
 /// A range that was just allocated, to be written now. Commands read it at [`offset`](Self::offset) of
 /// [`buffer`](Self::buffer).
 ///
@@ -51,13 +26,15 @@ pub struct UploadLocation {
 /// ```
 pub struct UploadSlice<'a, D: Device> {
     buffer: &'a MappedBuffer<D>,
-    place: UploadLocation,
+    page: u32,
+    offset: u64,
+    size: u64,
 }
 
 impl<'a, D: Device> UploadSlice<'a, D> {
-    /// Creates a slice. `place` lies in the buffer and overlaps no other slice.
-    pub(super) fn new(buffer: &'a MappedBuffer<D>, place: UploadLocation) -> Self {
-        Self { buffer, place }
+    /// Creates a slice. The range lies in the buffer and overlaps no other slice.
+    pub(super) fn new(buffer: &'a MappedBuffer<D>, page: u32, offset: u64, size: u64) -> Self {
+        Self { buffer, page, offset, size }
     }
 
     /// Returns the graphics API's handle of the buffer.
@@ -69,19 +46,33 @@ impl<'a, D: Device> UploadSlice<'a, D> {
     /// Returns the offset of the first byte in the buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
-        self.place.offset
+        self.offset
     }
 
     /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.place.size
+        self.size
     }
 
-    /// Returns the location of the slice.
+    /// Returns the index of the arena's page, 0 in a ring. A page and an offset in it outlive the slice.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let mut arena = frame.upload_arena();
+    /// let lights = arena.allocate(64, Alignment::new(256)?)?;
+    /// let (page, offset) = (lights.page(), lights.offset()); // kept, while the arena goes on
+    /// assert_eq!(arena.allocate(64, Alignment::new(256)?)?.offset() - offset, 256);
+    /// println!("bind {:?} at {offset}", arena.buffer(page));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn place(&self) -> UploadLocation {
-        self.place
+    pub fn page(&self) -> u32 {
+        self.page
     }
 
     /// Copies `bytes` to offset `at` of the slice, and makes them visible to the device.
@@ -92,17 +83,22 @@ impl<'a, D: Device> UploadSlice<'a, D> {
     /// flushes memory that is not host-coherent.
     #[inline]
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let (size, available) = (bytes.len() as u64, self.place.size);
+        let (size, available) = (bytes.len() as u64, self.size);
         // Two comparisons instead of a sum, which could overflow.
         if at > available || size > available - at {
             return Err(AccessError::OutOfRange { offset: at, size, available, name: ShortName::NONE });
         }
-        self.buffer.write(self.place.offset + at, bytes)
+        self.buffer.write(self.offset + at, bytes)
     }
 }
 
 impl<D: Device> fmt::Debug for UploadSlice<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UploadSlice").field("buffer", self.buffer()).field("place", &self.place).finish()
+        f.debug_struct("UploadSlice")
+            .field("buffer", self.buffer())
+            .field("page", &self.page)
+            .field("offset", &self.offset)
+            .field("size", &self.size)
+            .finish()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use allotment_suballoc::Alignment;
 
-use super::slice::{UploadLocation, UploadSlice};
+use super::slice::UploadSlice;
 use super::tracked_ring::TrackedRing;
 use super::{RingDesc, RingError, RingStatistics};
 use crate::device::{Device, MemoryTypeIndex, TimelinePoint};
@@ -112,7 +112,7 @@ impl<D: Device> UploadRing<D> {
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, RingError> {
         let (ring, buffer, tracker) = self.inner.split();
         let offset = ring.allocate_reclaiming(size, alignment, |point| tracker.is_reached(point))?;
-        Ok(UploadSlice::new(buffer, UploadLocation { page: 0, offset, size }))
+        Ok(UploadSlice::new(buffer, 0, offset, size))
     }
 
     /// Closes the open frame: the device uses everything allocated since the last close until `point`.

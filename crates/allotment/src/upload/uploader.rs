@@ -10,9 +10,9 @@ use crate::device::{
     TransferUsage,
 };
 use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
+use crate::memory::kinds::{Buffers, Images};
 use crate::memory::{
-    AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, ShortName, UniqueBuffer,
-    UniqueImage, check_range,
+    AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, ShortName, Unique, check_range,
 };
 
 /// Statistics of an [`Uploader`].
@@ -172,8 +172,7 @@ impl<D: Device> Uploader<D> {
             return Err(UploadError::WrongDevice);
         }
         let queues = &memory.allocator().device().properties().queues;
-        let first =
-            |kind| (0..).zip(queues).find(|(_, queue)| queue.kind == kind).map(|(i, _)| QueueIndex(i));
+        let first = |kind| (0..).zip(queues).find(|(_, queue)| **queue == kind).map(|(i, _)| QueueIndex(i));
         // Transfer queues copy beside rendering; images stay on the graphics queue, as Vulkan would need a queue
         // family ownership transfer otherwise.
         let queue = desc.queue.or_else(|| first(QueueKind::Transfer)).unwrap_or(QueueIndex(0));
@@ -365,7 +364,7 @@ impl<D: Device> Uploader<D> {
 
     fn check_buffer(
         &self,
-        to: &Owned<UniqueBuffer<D>>,
+        to: &Owned<Unique<D, Buffers>>,
         offset: u64,
         bytes: &[u8],
     ) -> Result<MemoryLocation<D>, UploadError> {
@@ -387,7 +386,7 @@ impl<D: Device> Uploader<D> {
 
     fn stage(
         &mut self,
-        to: &Owned<UniqueBuffer<D>>,
+        to: &Owned<Unique<D, Buffers>>,
         moved_at: Option<TimelinePoint>,
         place: &MemoryLocation<D>,
         offset: u64,
@@ -462,7 +461,7 @@ impl<D: Device> Uploader<D> {
 
     fn stage_image(
         &mut self,
-        to: &Owned<UniqueImage<D>>,
+        to: &Owned<Unique<D, Images>>,
         moved_at: Option<TimelinePoint>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
@@ -475,7 +474,7 @@ impl<D: Device> Uploader<D> {
         // The offsets of pieces and the bytes of the box are sums and products of these numbers: checked first.
         shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST)?;
         let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
-        let kind = device.properties().queues[usize::from(queue.0)].kind;
+        let kind = device.properties().queues[usize::from(queue.0)];
         // The queue would refuse the whole batch, also what others wrote.
         if !device.can_copy_between_states(kind, write.before, write.after) {
             return Err(ImageCopyError::States { queue }.into());

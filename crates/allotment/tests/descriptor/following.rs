@@ -8,8 +8,8 @@ use allotment::descriptor::{Binding, BindingLayout, BindingSet, DescriptorSlot};
 use allotment::device::simulated::{SimulatedGpu, SimulatedImageUse};
 use allotment::device::{BufferDesc, BufferUse, DeviceError, ImageDesc};
 use allotment::memory::defragmentation::{
-    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, MoveError, PassLimits,
-    StepOutcome,
+    DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
+    PassLimits, StepOutcome,
 };
 use allotment::memory::{Buffer, Image};
 use allotment::{AllocationOptions, MemoryUsage};
@@ -300,7 +300,7 @@ fn a_step_that_fails_at_any_call_leaves_descriptors_that_are_right() {
         let before = rig.device.fallible_calls();
         match scene.defragmenter.step(PassLimits::NONE) {
             Ok(step) => moved += step.statistics.moves,
-            Err(MoveError::Device(DeviceError::OutOfDeviceMemory)) => {}
+            Err(DefragmentationError::Device(DeviceError::OutOfDeviceMemory)) => {}
             Err(error) => panic!("call {k}: {error}"),
         }
         calls = calls.max(rig.device.fallible_calls() - before);
@@ -339,8 +339,10 @@ fn a_lost_device_ends_a_step_and_no_set() {
     rig.device.lose_device();
     let step = scene.defragmenter.step(PassLimits::NONE);
     assert!(
-        step.as_ref()
-            .map_or_else(|error| matches!(error, MoveError::Device(_)), |step| step.statistics.moves == 0),
+        step.as_ref().map_or_else(
+            |error| matches!(error, DefragmentationError::Device(_)),
+            |step| step.statistics.moves == 0
+        ),
         "{step:?}"
     );
     assert_eq!(scene.moving().moves(), 0);

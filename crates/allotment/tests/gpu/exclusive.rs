@@ -2,7 +2,7 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, QueueKind};
-use allotment::gpu::FrameReadbackError;
+use allotment::gpu::ReadError;
 use allotment::memory::{AccessError, Buffer, Transfer, TransferError};
 use allotment::{AllocationOptions, MemoryUsage};
 
@@ -52,13 +52,13 @@ fn an_exclusive_buffer_is_written_and_read_on_the_queue_that_it_belongs_to() {
 fn a_copy_of_an_exclusive_buffer_on_a_queue_of_another_family_is_refused() {
     let rig = Rig::new();
     let queue = rig.other_queue();
-    assert_ne!(rig.gpu.device().profile().queues[usize::from(queue.0)].kind, QueueKind::Graphics);
+    assert_ne!(rig.gpu.device().profile().queues[usize::from(queue.0)], QueueKind::Graphics);
     let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
     let name = allotment::memory::names::ShortName::new("exclusive");
     let buffer = exclusive(&rig, &options);
     let frame = rig.gpu.begin_frame().unwrap();
     let refused = frame.read_back(queue, &buffer, 0, SIZE).unwrap_err();
-    assert_eq!(refused, FrameReadbackError::Access(AccessError::OtherFamily { queue, name }));
+    assert_eq!(refused, ReadError::Access(AccessError::OtherFamily { queue, name }));
     assert!(refused.to_string().contains("graphics queue"), "{refused}");
     frame.end().unwrap();
     let desc = BufferDesc::new(SIZE).with_usage(SimulatedGpu::EXCLUSIVE);

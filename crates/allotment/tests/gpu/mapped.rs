@@ -9,8 +9,8 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, BufferUse, QueueDevice as _, Submission};
 use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
 use allotment::memory::defragmentation::{
-    AcceptedMove, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, MoveError,
-    PassLimits,
+    AcceptedMove, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Defragmenter,
+    DefragmenterDesc, PassLimits,
 };
 use allotment::memory::{AccessError, DestroyPoolError, MappedBuffer, Movability};
 use allotment::{AllocationOptions, AllocatorDesc, GpuDesc, MemoryUsage, PoolDesc, Requirements};
@@ -648,15 +648,15 @@ fn a_defragmenter_more_than_can_be_told_apart_is_refused_until_one_and_its_resou
     // That of the `Gpu` may be there or not; that of the town is.
     let mut all: Vec<_> = core::iter::from_fn(|| another().ok()).collect();
     assert!((32_765..32_767).contains(&all.len()), "{}", all.len());
-    assert_eq!(another().err(), Some(MoveError::TooManyDefragmenters));
+    assert_eq!(another().err(), Some(DefragmentationError::TooManyDefragmenters));
     let last = all.pop().unwrap();
     let options = MemoryUsage::GpuOnly.with_name("outlives its defragmenter");
     let buffer = last.create_buffer(&BufferDesc::new(SIZE), &options).unwrap();
     drop(last);
-    assert_eq!(another().err(), Some(MoveError::TooManyDefragmenters), "its buffer has its id");
+    assert_eq!(another().err(), Some(DefragmentationError::TooManyDefragmenters), "its buffer has its id");
     drop(buffer);
     let one = another().unwrap();
-    assert_eq!(another().err(), Some(MoveError::TooManyDefragmenters));
+    assert_eq!(another().err(), Some(DefragmentationError::TooManyDefragmenters));
     drop((one, all));
     town.finish();
 }

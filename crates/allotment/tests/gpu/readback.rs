@@ -7,7 +7,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
     BufferDesc, DeviceError, QueueDevice as _, QueueIndex, TimelinePoint, TimelineValue,
 };
-use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
+use allotment::gpu::{GpuDesc, ReadError, SubmitError};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
 use allotment::memory::names::ShortName;
@@ -120,7 +120,7 @@ fn what_cannot_be_read_back_is_refused() {
     let refused = |buffer, offset, size| frame.read_back(QUEUE, buffer, offset, size).unwrap_err();
 
     for (offset, size) in [(0, 1001), (1000, 1), (u64::MAX, 2), (2, u64::MAX)] {
-        let expected = FrameReadbackError::Access(AccessError::OutOfRange {
+        let expected = ReadError::Access(AccessError::OutOfRange {
             offset,
             size,
             available: 1000,
@@ -128,20 +128,18 @@ fn what_cannot_be_read_back_is_refused() {
         });
         assert_eq!(refused(&small, offset, size), expected);
     }
-    assert_eq!(refused(&small, 0, 0), FrameReadbackError::Full(RingError::ZeroSize));
+    assert_eq!(refused(&small, 0, 0), ReadError::Full(RingError::ZeroSize));
     let too_large = RingError::NeverFits { requested: 8192, capacity: 4096 };
-    assert_eq!(refused(&large, 0, 8192), FrameReadbackError::Full(too_large));
+    assert_eq!(refused(&large, 0, 8192), ReadError::Full(too_large));
     assert_eq!(
         refused(&foreign, 0, 64),
-        FrameReadbackError::Access(AccessError::WrongAllocator { name: ShortName::new("test") })
+        ReadError::Access(AccessError::WrongAllocator { name: ShortName::new("test") })
     );
-    assert!(matches!(refused(&direct, 0, 64), FrameReadbackError::WriteOnly { .. }));
+    assert!(matches!(refused(&direct, 0, 64), ReadError::WriteOnly { .. }));
     assert!(refused(&direct, 0, 64).to_string().contains("read the buffer with the CPU"));
     assert!(matches!(
         frame.read_back(QueueIndex(9), &small, 0, 64),
-        Err(FrameReadbackError::Submit(SubmitError::Commands(DeviceError::NoSuchQueue {
-            queue: QueueIndex(9)
-        })))
+        Err(ReadError::Submit(SubmitError::Commands(DeviceError::NoSuchQueue { queue: QueueIndex(9) })))
     ));
 
     // None of that has taken room: the ring is free as a whole.
@@ -160,7 +158,7 @@ fn a_buffer_that_is_no_copy_source_is_refused_and_no_queue_is_asked() {
     let buffer = rig.gpu.create_buffer(&desc, &options()).unwrap();
     let frame = rig.gpu.begin_frame().unwrap();
     let refused = frame.read_back(QUEUE, &buffer, 0, 64).unwrap_err();
-    assert!(matches!(refused, FrameReadbackError::Access(_)), "{refused:?}");
+    assert!(matches!(refused, ReadError::Access(_)), "{refused:?}");
     frame.end().unwrap();
     drop(buffer);
     // The device would have noted the copy.
@@ -176,7 +174,7 @@ fn a_buffer_that_another_tracker_destroys_is_not_read_back() {
     let frame = rig.gpu.begin_frame().unwrap();
     // Its own tracker knows nothing of the frame, and would destroy the buffer under it.
     let refused = frame.read_back(QUEUE, &buffer, 0, 64).unwrap_err();
-    assert!(matches!(refused, FrameReadbackError::WrongTracker { .. }), "{refused:?}");
+    assert!(matches!(refused, ReadError::WrongTracker { .. }), "{refused:?}");
     frame.end().unwrap();
     drop((buffer, memory, tracker));
     rig.finish();

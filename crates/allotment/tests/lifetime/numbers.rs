@@ -3,9 +3,7 @@
 use core::time::Duration;
 use std::thread::sleep;
 
-use allotment::lifetime::{
-    DeletionQueue, ManualTimelines, ReleaseQueue, SubmissionTracker, TimelinePoints, TooManyQueues,
-};
+use allotment::lifetime::{DeletionQueue, ManualTimelines, ReleaseQueue, SubmissionTracker, TimelinePoints};
 
 use crate::rig::{OTHER, QUEUE, Rig, point};
 
@@ -85,7 +83,10 @@ fn more_queues_than_can_be_kept_track_of_are_refused() {
         fn submitted(&self, _: allotment::device::QueueIndex) -> allotment::device::TimelineValue {
             unreachable!()
         }
-        fn completed(&self, _: allotment::device::QueueIndex) -> allotment::lifetime::Progress {
+        fn completed(
+            &self,
+            _: allotment::device::QueueIndex,
+        ) -> Result<allotment::device::TimelineValue, allotment::device::DeviceError> {
             unreachable!()
         }
         fn wait(
@@ -96,7 +97,9 @@ fn more_queues_than_can_be_kept_track_of_are_refused() {
             unreachable!()
         }
     }
-    assert_eq!(SubmissionTracker::new(Many).unwrap_err(), TooManyQueues { found: 17 });
+    let limit = allotment::device::DescriptionLimit::TrackedQueues;
+    let too_many = allotment::device::DescriptionError::AboveLimit { limit, requested: 17, most: 16 };
+    assert_eq!(SubmissionTracker::new(Many).unwrap_err(), too_many);
     assert!(SubmissionTracker::new(ManualTimelines::new(16)).is_ok());
 }
 

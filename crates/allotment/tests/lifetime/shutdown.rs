@@ -9,7 +9,7 @@ use allotment::device::{
     DeviceError, QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{
-    DeletionQueue, ManualTimelines, Owned, Progress, Recording, ReleaseQueue, SubmissionTracker, Timelines,
+    DeletionQueue, ManualTimelines, Owned, Recording, ReleaseQueue, SubmissionTracker, Timelines,
 };
 
 use crate::rig::{QUEUE, Rig, scaled};
@@ -71,7 +71,7 @@ impl Timelines for Eventful {
         self.timelines.submitted(queue)
     }
 
-    fn completed(&self, queue: QueueIndex) -> Progress {
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
         let recording = self.recording.lock().unwrap().take();
         if let Some(recording) = recording {
             recording.submit(queue, |_| Ok::<_, ()>(self.timelines.submit(queue))).unwrap();
@@ -211,12 +211,12 @@ impl Timelines for Slow {
         self.timelines.submitted(queue)
     }
 
-    fn completed(&self, queue: QueueIndex) -> Progress {
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
         self.timelines.completed(queue)
     }
 
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        if let (Progress::Reached(value), false) = (self.completed(point.queue), self.hangs) {
+        if let (Ok(value), false) = (self.completed(point.queue), self.hangs) {
             self.timelines.complete(point.queue, TimelineValue(value.0 + 1));
         }
         self.timelines.wait(point, timeout)
@@ -259,7 +259,7 @@ impl Timelines for Hung {
         self.timelines.submitted(queue)
     }
 
-    fn completed(&self, queue: QueueIndex) -> Progress {
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
         self.timelines.completed(queue)
     }
 

@@ -14,8 +14,7 @@ mod plan;
 
 use core::time::Duration;
 
-use allotment::memory::defragmentation::DefragmentationStrategy;
-use allotment::memory::defragmentation::layout::ImpossibleLayout;
+use allotment::memory::defragmentation::{DefragmentationError, DefragmentationStrategy};
 use allotment_analyze::{DefragmentationPreview, PreviewOptions, Scope};
 use egui::{DragValue, RichText, Ui};
 
@@ -38,7 +37,7 @@ pub(crate) struct DefragmentationPane {
     /// The bytes that [`Strategy::Within`] may copy, in MiB.
     within: u64,
     all_movable: bool,
-    found: Background<Key, (Key, Result<Plan, ImpossibleLayout>)>,
+    found: Background<Key, (Key, Result<Plan, DefragmentationError>)>,
     picture: Picture,
     /// The plan that the picture is of.
     drawn: Option<Key>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use allotment::memory::defragmentation::layout::ImpossibleLayout;
+use allotment::memory::defragmentation::DefragmentationError;
 use allotment_analyze::{
     AllocationIndex, BlockFate, BlockIndex, Cursor, DefragmentationPreview, PreviewOptions, Scope, Timeline,
 };
@@ -38,7 +38,7 @@ impl Plan {
         position: u64,
         scope: Scope,
         options: PreviewOptions,
-    ) -> Result<Self, ImpossibleLayout> {
+    ) -> Result<Self, DefragmentationError> {
         let mut preview = DefragmentationPreview::at(&Cursor::at(timeline, position), scope, options)?;
         let mut rows = Vec::new();
         let mut others = 0;

@@ -233,7 +233,7 @@ impl Device {
             features.tier = highest_tier;
         }
         let (mut properties, classes) = properties::describe(&raw, &adapter, &features, &custom_heaps)?;
-        properties.queues = properties::queue_infos(&queues)?;
+        properties.queues = properties::queue_kinds(&queues)?;
         let shared = Shared {
             ledger: Ledger::new(&properties),
             budgets: Budgets::default(),

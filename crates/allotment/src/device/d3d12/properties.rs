@@ -8,7 +8,7 @@ use super::budget::{GROUPS, segment};
 use super::refused;
 use crate::device::{
     Api, DescriptionError, DescriptionLimit, DeviceError, DeviceProperties, Limits, MemoryHeap,
-    MemoryHeapIndex, MemoryProperties, MemoryType, MemoryTypeMask, QueueIndex, QueueInfo, QueueKind,
+    MemoryHeapIndex, MemoryProperties, MemoryType, MemoryTypeMask, QueueIndex, QueueKind,
 };
 use allotment_suballoc::Alignment;
 
@@ -308,21 +308,20 @@ pub(super) fn types_that_support(
     MemoryTypeMask(suiting.fold(0, |mask, (index, _)| mask | 1 << index))
 }
 
-/// Returns the properties of the queues that the application listed.
-pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo>, DeviceError> {
-    let info = |(index, queue): (u8, &ID3D12CommandQueue)| {
+/// Returns the kinds of the queues that the application listed.
+pub(super) fn queue_kinds(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueKind>, DeviceError> {
+    let kind = |(index, queue): (u8, &ID3D12CommandQueue)| {
         // SAFETY: the queue is live.
-        let kind = match unsafe { queue.GetDesc() }.Type {
-            D3D12_COMMAND_LIST_TYPE_DIRECT => QueueKind::Graphics,
-            D3D12_COMMAND_LIST_TYPE_COMPUTE => QueueKind::Compute,
-            D3D12_COMMAND_LIST_TYPE_COPY => QueueKind::Transfer,
+        match unsafe { queue.GetDesc() }.Type {
+            D3D12_COMMAND_LIST_TYPE_DIRECT => Ok(QueueKind::Graphics),
+            D3D12_COMMAND_LIST_TYPE_COMPUTE => Ok(QueueKind::Compute),
+            D3D12_COMMAND_LIST_TYPE_COPY => Ok(QueueKind::Transfer),
             // Video queues cannot copy buffers.
-            _ => return Err(DeviceError::QueueCannotCopy { queue: QueueIndex(index) }),
-        };
-        Ok(QueueInfo { kind })
+            _ => Err(DeviceError::QueueCannotCopy { queue: QueueIndex(index) }),
+        }
     };
     // A device has at most 256 queues.
-    (0..=u8::MAX).zip(queues).map(info).collect()
+    (0..=u8::MAX).zip(queues).map(kind).collect()
 }
 
 /// Converts one of the API's constants, which are powers of two.

@@ -4,7 +4,7 @@ use allotment_suballoc::Alignment;
 
 use crate::device::{
     Api, DescriptorLimits, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties,
-    MemoryType, MemoryTypeMask, QueueInfo, QueueKind, Requirements, ShaderVisibleHeapLimits,
+    MemoryType, MemoryTypeMask, QueueKind, Requirements, ShaderVisibleHeapLimits,
 };
 use crate::device::{PrioritySupport, ResourceKind};
 
@@ -38,7 +38,7 @@ pub struct Profile {
     /// Limits that matter for memory.
     pub limits: Limits,
     /// Queues that accept submissions.
-    pub queues: Vec<QueueInfo>,
+    pub queues: Vec<QueueKind>,
     /// The memory types that buffers can be bound to.
     pub buffers: MemoryTypeMask,
     /// The memory types that images can be bound to.
@@ -114,9 +114,7 @@ impl Profile {
                 image_copy_offset_alignment: Alignment::ONE,
                 image_copy_row_alignment: Alignment::ONE,
             },
-            queues: [QueueKind::Graphics, QueueKind::Compute, QueueKind::Transfer]
-                .map(|kind| QueueInfo { kind })
-                .to_vec(),
+            queues: vec![QueueKind::Graphics, QueueKind::Compute, QueueKind::Transfer],
             buffers: MemoryTypeMask::ALL,
             images: MemoryTypeMask::ALL,
             placement: Alignment::ONE,
@@ -255,7 +253,7 @@ impl Profile {
                 image_copy_row_alignment: alignment(64),
                 ..base.limits
             },
-            queues: vec![QueueInfo { kind: QueueKind::Graphics }],
+            queues: vec![QueueKind::Graphics],
             descriptors: DescriptorLimits {
                 // A table alignment above 1, as with Vulkan's descriptor buffers where the offset alignment
                 // exceeds the stride.
@@ -354,7 +352,7 @@ impl Profile {
                 image_copy_row_alignment: alignment(128),
                 ..base.limits
             },
-            queues: vec![QueueInfo { kind: QueueKind::Graphics }],
+            queues: vec![QueueKind::Graphics],
             ..base
         }
     }

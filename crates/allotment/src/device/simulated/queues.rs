@@ -622,7 +622,7 @@ unsafe impl QueueDevice for SimulatedGpu {
             .iter()
             .map(|copy| self.copy_task(copy, self.check_image_copy(copy), || images::rows(copy)));
         // A queue that does not exist has no kind; `submit` below refuses it.
-        let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
+        let kind = self.shared.properties.queues.get(usize::from(queue.0)).copied();
         let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
             let checked = images::check_full_image(kind, submission, at);
             self.copy_task(copy, checked, || images::all_bytes(copy))

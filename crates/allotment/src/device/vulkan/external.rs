@@ -6,7 +6,7 @@ use ash::vk;
 
 use super::memory::FD_TYPES;
 use super::{Device, refused};
-use crate::device::{DeviceError, MemoryTypeMask, MissingFeature};
+use crate::device::{DeviceError, MemoryTypeMask};
 
 impl Device {
     /// Exports memory as a new file descriptor.
@@ -14,7 +14,7 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::HandleType`] if `handle_type` is not exactly one file descriptor type,
-    /// [`DeviceError::NotEnabled`] if `VK_KHR_external_memory_fd` is not enabled (or `VK_EXT_external_memory_dma_buf`,
+    /// [`DeviceError::ExternalMemoryNotEnabled`] if `VK_KHR_external_memory_fd` is not enabled (or `VK_EXT_external_memory_dma_buf`,
     /// for that type), otherwise the driver's error.
     ///
     /// # Safety
@@ -66,6 +66,6 @@ impl Device {
     ) -> Result<&ash::khr::external_memory_fd::Device, DeviceError> {
         self.shared.check_one_shareable(handle_type, allowed)?;
         let functions = self.shared.external_memory_fd.as_ref();
-        functions.ok_or(DeviceError::NotEnabled(MissingFeature::ExternalMemory))
+        functions.ok_or(DeviceError::ExternalMemoryNotEnabled)
     }
 }

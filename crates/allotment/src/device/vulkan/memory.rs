@@ -14,7 +14,7 @@ use super::options::Sharing;
 use super::{DedicatedTo, Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
     DescriptionError, DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle,
-    MemoryHeapBudget, MemoryHeapIndex, MemoryTypeMask, MissingFeature, Priority, PrioritySupport,
+    MemoryHeapBudget, MemoryHeapIndex, MemoryTypeMask, Priority, PrioritySupport,
 };
 
 /// The handle types that are file descriptors.
@@ -160,7 +160,7 @@ impl Shared {
         if self.shareable().contains(handle_types) {
             return Ok(());
         }
-        Err(DeviceError::NotEnabled(MissingFeature::ExternalMemory))
+        Err(DeviceError::ExternalMemoryNotEnabled)
     }
 
     /// Returns true if the driver can share resources with these properties as all of the handle types.

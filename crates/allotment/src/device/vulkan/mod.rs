@@ -67,8 +67,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use ash::vk;
 
 use super::{
-    DescriptionLimit, DeviceError, DeviceProperties, MemoryHeapIndex, MissingFeature, QueueIndex,
-    Requirements, TimelinePoint, TimelineValue,
+    DescriptionLimit, DeviceError, DeviceProperties, MemoryHeapIndex, QueueIndex, Requirements,
+    TimelinePoint, TimelineValue,
 };
 
 pub use buffers::BufferInfo;
@@ -79,7 +79,8 @@ pub use descriptors::{
     TexelBuffer,
 };
 pub use images::ImageInfo;
-pub use options::{DedicatedTo, MemoryOptions};
+pub(crate) use options::DedicatedTo;
+pub use options::MemoryOptions;
 pub use queues::QueueGuard;
 pub use supported::{FeatureStructure, Supported};
 
@@ -155,7 +156,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NotEnabled`] for queues without [`EnabledFeatures::TIMELINE_SEMAPHORE`].
+    /// [`DeviceError::TimelineSemaphoreNotEnabled`] for queues without [`EnabledFeatures::TIMELINE_SEMAPHORE`].
     /// [`DeviceError::InvalidDescription`] for more than 256 queues, or for descriptor types that are not in Vulkan 1.0 or
     /// are listed twice. [`DeviceError::QueueCannotCopy`]. [`DeviceError::Unsupported`] for a [descriptor
     /// model](DeviceDesc::with_descriptor_model) that is not enabled; otherwise the driver's error.
@@ -193,11 +194,11 @@ impl Device {
         // Completion is told by timelines alone, so queues without them are refused at once and not at the first
         // submission.
         if !queues.is_empty() && !enabled.contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
-            return Err(DeviceError::NotEnabled(MissingFeature::TimelineSemaphore));
+            return Err(DeviceError::TimelineSemaphoreNotEnabled);
         }
         // SAFETY: as above.
-        let kinds = unsafe { properties::queue_kinds(&instance, physical_device) };
-        properties.queues = properties::queue_infos(&queues, &kinds)?;
+        let kinds = unsafe { properties::family_kinds(&instance, physical_device) };
+        properties.queues = properties::queue_kinds(&queues, &kinds)?;
         let mut families: Vec<u32> = queues.iter().map(|&(_, family)| family).collect();
         // Vulkan requires the families of concurrent sharing to be unique.
         families.sort_unstable();

@@ -42,7 +42,7 @@ pub(super) struct Sharing {
 
 /// The only resource that will be bound to a memory object (`VkMemoryDedicatedAllocateInfo`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DedicatedTo {
+pub(crate) enum DedicatedTo {
     /// None: any resource may be bound.
     #[default]
     Nothing,
@@ -104,15 +104,36 @@ impl MemoryOptions {
         self
     }
 
-    /// Dedicates the memory to one resource. Ignored if the memory is allocated together with its resource, to
+    /// Dedicates the memory to one buffer. Ignored if the memory is allocated together with its resource, to
     /// which it is dedicated then.
     ///
     /// # Safety
     ///
-    /// The resource is live, of the device, not bound yet, and as large as the memory that is allocated with
+    /// The buffer is live, of the device, not bound yet, and as large as the memory that is allocated with
     /// these options; nothing else is bound to that memory.
     #[must_use]
-    pub unsafe fn with_dedicated_resource(mut self, resource: DedicatedTo) -> Self {
+    pub unsafe fn with_dedicated_buffer(self, buffer: vk::Buffer) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.dedicated_to(DedicatedTo::Buffer(buffer)) }
+    }
+
+    /// Dedicates the memory to one image, as [`with_dedicated_buffer`](Self::with_dedicated_buffer) does to a buffer.
+    ///
+    /// # Safety
+    ///
+    /// Those of that call, for the image.
+    #[must_use]
+    pub unsafe fn with_dedicated_image(self, image: vk::Image) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.dedicated_to(DedicatedTo::Image(image)) }
+    }
+
+    /// Dedicates the memory to one resource, or to none.
+    ///
+    /// # Safety
+    ///
+    /// Those of the two methods above.
+    pub(crate) unsafe fn dedicated_to(mut self, resource: DedicatedTo) -> Self {
         self.dedicated_to = resource;
         self
     }

@@ -5,7 +5,7 @@ use ash::vk;
 use super::EnabledFeatures;
 use crate::device::{
     Api, DeviceError, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties, MemoryType,
-    QueueIndex, QueueInfo, QueueKind,
+    QueueIndex, QueueKind,
 };
 use allotment_suballoc::Alignment;
 
@@ -121,7 +121,7 @@ pub(super) fn usable_types(properties: &DeviceProperties, enabled: EnabledFeatur
 /// # Safety
 ///
 /// `physical_device` is of `instance`.
-pub(super) unsafe fn queue_kinds(
+pub(super) unsafe fn family_kinds(
     instance: &ash::Instance,
     physical_device: vk::PhysicalDevice,
 ) -> Vec<Option<QueueKind>> {
@@ -141,18 +141,18 @@ fn queue_kind(flags: vk::QueueFlags) -> Option<QueueKind> {
     kinds.into_iter().find(|&(flag, _)| flags.contains(flag)).map(|(_, kind)| kind)
 }
 
-/// Returns the properties of the queues that the application listed.
-pub(super) fn queue_infos(
+/// Returns the kinds of the queues that the application listed.
+pub(super) fn queue_kinds(
     queues: &[(vk::Queue, u32)],
     kinds: &[Option<QueueKind>],
-) -> Result<Vec<QueueInfo>, DeviceError> {
-    let info = |(queue, &(_, family)): (u8, &(vk::Queue, u32))| {
+) -> Result<Vec<QueueKind>, DeviceError> {
+    let kind = |(queue, &(_, family)): (u8, &(vk::Queue, u32))| {
         let kind = kinds.get(family as usize).copied().flatten();
         let queue = QueueIndex(queue);
-        Ok(QueueInfo { kind: kind.ok_or(DeviceError::QueueCannotCopy { queue })? })
+        kind.ok_or(DeviceError::QueueCannotCopy { queue })
     };
     // A device has at most 256 queues.
-    (0..=u8::MAX).zip(queues).map(info).collect()
+    (0..=u8::MAX).zip(queues).map(kind).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::{Device, copies, full_images, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
 use crate::device::{
-    DeviceError, QueueDevice, QueueIndex, QueueInfo, QueueKind, Submission, TimelinePoint, TimelineValue,
+    DeviceError, QueueDevice, QueueIndex, QueueKind, Submission, TimelinePoint, TimelineValue,
 };
 use crate::sync::locked;
 
@@ -118,7 +118,7 @@ impl Queues {
         device: &ash::Device,
         version: u32,
         queues: &[(vk::Queue, u32)],
-        infos: &[QueueInfo],
+        kinds: &[QueueKind],
     ) -> Result<Self, DeviceError> {
         let timelines = if version >= vk::API_VERSION_1_2 {
             Timelines::Core
@@ -126,7 +126,7 @@ impl Queues {
             Timelines::Extension(ash::khr::timeline_semaphore::Device::new(instance, device))
         };
         let mut created = Self { timelines, queues: Vec::with_capacity(queues.len()) };
-        for (&(handle, family), &QueueInfo { kind }) in queues.iter().zip(infos) {
+        for (&(handle, family), &kind) in queues.iter().zip(kinds) {
             let mut timeline =
                 vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
             let info = vk::SemaphoreCreateInfo::default().push_next(&mut timeline);

@@ -8,7 +8,7 @@ use super::SubmissionTracker;
 use crate::device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::orphan::Patience;
 use crate::lifetime::timeline_points::TimelinePoints;
-use crate::lifetime::timelines::{Progress, Timeline};
+use crate::lifetime::timelines::Timeline;
 use crate::lifetime::tracker::rule_is_off;
 use crate::log::event;
 use crate::sync::checked::AtomicU64;
@@ -90,13 +90,15 @@ impl SubmissionTracker {
     fn poll_queue(&self, queue: QueueIndex) -> u64 {
         let Some(seen) = self.shared.completed.get(usize::from(queue.0)) else { return 0 };
         match self.shared.timelines.completed(queue) {
-            Progress::Reached(TimelineValue(value)) => raise(seen, value),
-            Progress::Lost => {
+            Ok(TimelineValue(value)) => raise(seen, value),
+            Err(DeviceError::Lost) => {
                 // The cached value stays as it is: `reached` checks `lost` first, and statistics keep the last
                 // known point.
                 self.note_loss();
                 u64::MAX
             }
+            // The progress is unknown, so nothing more counts as completed.
+            Err(_) => seen.load(Acquire),
         }
     }
 

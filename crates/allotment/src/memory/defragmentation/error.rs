@@ -1,11 +1,13 @@
-//! Errors of a defragmentation that cannot begin, and of a move that is not the one which was meant.
+//! Errors of a defragmentation that cannot begin, of steps, and of a move that is not the one which was meant.
 
 use core::error::Error;
 use core::fmt;
 
+use crate::device::{DeviceError, QueueIndex};
 use crate::memory::token::Allocation;
 
-/// Why a defragmentation did not begin. The pools are unchanged.
+/// Why a defragmentation did not begin, and the pools are unchanged; or why a step of a
+/// [`Defragmenter`](crate::memory::Defragmenter) moved nothing, and all resources stay in their places.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -34,6 +36,21 @@ pub enum DefragmentationError {
     /// Drop it first.
     /// [`Defragmenter`](crate::memory::Defragmenter)s may be running as well.
     AlreadyRunning,
+    /// The layout of a [`BlockLayout`](super::layout::BlockLayout) cannot be: an index names nothing, an allocation is
+    /// beyond its block, or there are more bytes than any machine has (2⁶⁰).
+    ImpossibleLayout,
+    /// The device has no such queue. Use one of its [properties](crate::device::DeviceProperties::queues).
+    NoSuchQueue {
+        /// The queue that was asked for.
+        queue: QueueIndex,
+    },
+    /// The allocator and the tracker belong to different devices.
+    WrongDevice,
+    /// The allocator has 32,767 [`Defragmenter`](crate::memory::Defragmenter)s, the most that it can tell apart. One that
+    /// was dropped counts until the last resource that it created is dropped.
+    TooManyDefragmenters,
+    /// The copies could not be made or submitted, or a resource for them could not be created.
+    Device(DeviceError),
 }
 
 impl fmt::Display for DefragmentationError {
@@ -44,11 +61,29 @@ impl fmt::Display for DefragmentationError {
             }
             Self::WrongPool => "the pool belongs to another allocator",
             Self::AlreadyRunning => "a defragmentation of these pools is running, drop it first",
+            Self::ImpossibleLayout => {
+                "the layout has an index that names nothing, or more bytes than it has room for"
+            },
+            Self::NoSuchQueue { queue } => return DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
+            Self::WrongDevice => {
+                "the tracker belongs to another device than the allocator, create both for one device"
+            }
+            Self::TooManyDefragmenters => {
+                "the allocator has 32767 defragmenters, the most it can have: drop some, and the resources that they created"
+            }
+            Self::Device(error) => return write!(f, "nothing could be moved: {error}"),
         })
     }
 }
 
-impl Error for DefragmentationError {}
+impl Error for DefragmentationError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// The allocation is not the one of the move, or the pass has no such move. Nothing has changed, and the handle is in the
 /// error.

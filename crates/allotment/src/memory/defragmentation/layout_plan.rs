@@ -4,10 +4,8 @@
 //! made of a list, where a run reads the pools. Of equally large free ranges, that of the first block in the list is taken;
 //! a run takes that of the first shard's blocks, so where the list has another order, its plan may differ.
 
-use core::error::Error;
-use core::fmt;
-
 use super::desc::DefragmentationStrategy;
+use super::error::DefragmentationError;
 use super::pace::Paced;
 use super::plan::{DefragmentationPlan, Planned, plan};
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
@@ -111,20 +109,6 @@ pub struct BlockLayout {
     pub allocations: Vec<LayoutAllocation>,
 }
 
-/// The error of a layout that cannot be: an index that names nothing, an allocation beyond its block, or more bytes than
-/// any machine has (2⁶⁰).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ImpossibleLayout;
-
-impl fmt::Display for ImpossibleLayout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the layout has an index that names nothing, or more bytes than it has room for")
-    }
-}
-
-impl Error for ImpossibleLayout {}
-
 impl BlockLayout {
     /// Plans a defragmentation, as [`Defragmentation::plan`](super::Defragmentation::plan) does for the pools of an
     /// allocator. Returns the plan, and its moves, block by block in the order of its steps. Costs some 0.5 µs and 170
@@ -132,11 +116,11 @@ impl BlockLayout {
     ///
     /// # Errors
     ///
-    /// [`ImpossibleLayout`].
+    /// [`DefragmentationError::ImpossibleLayout`].
     pub fn plan(
         &self,
         strategy: DefragmentationStrategy,
-    ) -> Result<(DefragmentationPlan, Vec<LayoutMove>), ImpossibleLayout> {
+    ) -> Result<(DefragmentationPlan, Vec<LayoutMove>), DefragmentationError> {
         let (survey, blocks) = self.survey()?;
         // The plan of a run, without its pauses.
         let mut planning = Paced::new(move |mut pace| async move { plan(strategy, survey, &mut pace).await });
@@ -162,13 +146,14 @@ impl BlockLayout {
 
     /// Surveys the layout. Blocks are numbered within their arena, as in a pool; the lists have the numbers that they have
     /// here.
-    fn survey(&self) -> Result<(Survey, Vec<Vec<u32>>), ImpossibleLayout> {
+    fn survey(&self) -> Result<(Survey, Vec<Vec<u32>>), DefragmentationError> {
         let mut sums = [0_u64; 2];
         let mut numbers: Vec<Vec<u32>> = self.arenas.iter().map(|_| Vec::new()).collect();
         let mut in_arena = Vec::with_capacity(self.blocks.len());
         let mut blocks: Vec<Vec<SurveyedBlock>> = self.arenas.iter().map(|_| Vec::new()).collect();
         for (index, block) in (0..).zip(&self.blocks) {
-            let of_arena = blocks.get_mut(block.arena as usize).ok_or(ImpossibleLayout)?;
+            let of_arena =
+                blocks.get_mut(block.arena as usize).ok_or(DefragmentationError::ImpossibleLayout)?;
             sums[0] = add(sums[0], block.size)?;
             // A block that takes no part uses up no number. It gets one all the same, that of the block after it:
             // nothing looks it up, as its allocations take no part either.
@@ -186,11 +171,15 @@ impl BlockLayout {
             })
             .collect();
         for (record, allocation) in (0..).zip(&self.allocations) {
-            let block = self.blocks.get(allocation.block as usize).ok_or(ImpossibleLayout)?;
-            let end = allocation.offset.checked_add(allocation.occupied).ok_or(ImpossibleLayout)?;
+            let block =
+                self.blocks.get(allocation.block as usize).ok_or(DefragmentationError::ImpossibleLayout)?;
+            let end = allocation
+                .offset
+                .checked_add(allocation.occupied)
+                .ok_or(DefragmentationError::ImpossibleLayout)?;
             sums[1] = add(add(sums[1], allocation.size)?, allocation.occupied)?;
             if end > block.size {
-                return Err(ImpossibleLayout);
+                return Err(DefragmentationError::ImpossibleLayout);
             }
             if self.takes_part(block) {
                 let surveyed = self.surveyed(record, block, in_arena[allocation.block as usize], allocation);
@@ -244,6 +233,6 @@ impl BlockLayout {
 }
 
 /// Adds, up to the most bytes that a layout may have.
-fn add(sum: u64, bytes: u64) -> Result<u64, ImpossibleLayout> {
-    sum.checked_add(bytes).filter(|&sum| sum <= MOST_BYTES).ok_or(ImpossibleLayout)
+fn add(sum: u64, bytes: u64) -> Result<u64, DefragmentationError> {
+    sum.checked_add(bytes).filter(|&sum| sum <= MOST_BYTES).ok_or(DefragmentationError::ImpossibleLayout)
 }

@@ -60,14 +60,12 @@ pub use self::plan::{DefragmentationPlan, PlannedBlock};
 pub use self::room::RoomError;
 pub use super::block_set::EmptiedBlocks;
 pub use super::resource::relocation::{
-    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
+    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, StepOutcome,
 };
 
 /// Plans for blocks that no allocator has, such as those of a recording.
 pub mod layout {
-    pub use super::layout_plan::{
-        BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
-    };
+    pub use super::layout_plan::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove};
 }
 
 // Offers of moves, which an owner accepts at a time of its own.

@@ -6,7 +6,7 @@ use core::fmt;
 use super::Pool;
 use crate::device::MemoryTypeIndex;
 use crate::memory::name_in_error;
-use crate::memory::{AllocationError, MAX_POOL_TYPES, ShortName};
+use crate::memory::{AllocationError, ShortName};
 
 /// Why a pool was not created. Nothing has changed.
 ///
@@ -16,11 +16,11 @@ use crate::memory::{AllocationError, MAX_POOL_TYPES, ShortName};
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// use allotment::device::MemoryTypeIndex;
-/// use allotment::memory::{CreatePoolError, MAX_POOL_TYPES};
+/// use allotment::memory::{CreatePoolError, Pool};
 ///
 /// let five = (0..5).map(MemoryTypeIndex);
 /// assert!(matches!(allocator.create_pool(PoolDesc::new(five)), Err(CreatePoolError::MemoryTypes { count: 5, .. })));
-/// assert_eq!(MAX_POOL_TYPES, 4);
+/// assert_eq!(Pool::MAX_MEMORY_TYPES, 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,11 @@ impl fmt::Display for CreatePoolError {
         match self {
             Self::MemoryTypes { count, name } => {
                 name.begin(f)?;
-                write!(f, "a pool takes one to {MAX_POOL_TYPES} of the device's memory types, not {count}")
+                write!(
+                    f,
+                    "a pool takes one to {} of the device's memory types, not {count}",
+                    Pool::MAX_MEMORY_TYPES
+                )
             }
             Self::NoMemoryType { memory_type, name } => {
                 name.begin(f)?;

@@ -81,6 +81,23 @@ pub struct AllocationOptions {
 }
 
 impl AllocationOptions {
+    /// The category of what the library allocates for itself: upload rings and pages, descriptor heaps.
+    ///
+    /// Tools leave them out where they look for leaks, since they are freed with the `Gpu` that has them.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device, GpuDesc::default())?;
+    /// let buffer = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let listed = gpu.allocator().reports().allocations();
+    /// let own = listed.iter().filter(|one| one.info.category != AllocationOptions::LIBRARY_CATEGORY);
+    /// assert_eq!(own.count(), 1, "the others are the library's");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const LIBRARY_CATEGORY: &'static str = "allotment";
+
     /// Returns the beginning of the name, for an error.
     #[cold]
     pub(in crate::memory) fn short_name(&self) -> ShortName {

@@ -16,8 +16,8 @@ pub use self::candidates::{MemoryTypeCandidate, Suitability};
 pub(super) use self::candidates::{Ranking, judge};
 
 // The handle of a pool, and where its copies and its sets of blocks are.
-pub use self::pool::{MAX_POOL_TYPES, Pool};
-pub(super) use self::pool::{MOST_SHARDS, PoolShards, other_set};
+pub use self::pool::Pool;
+pub(super) use self::pool::{MAX_POOL_TYPES, MOST_SHARDS, PoolShards, other_set};
 
 // Why a request is refused, and how the refused are named.
 pub use self::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};

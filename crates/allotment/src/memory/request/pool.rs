@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::device::MemoryTypeIndex;
 use crate::memory::request::short_name::ShortName;
 
-/// The maximum number of memory types in one pool.
-pub const MAX_POOL_TYPES: usize = 4;
+/// [`Pool::MAX_MEMORY_TYPES`].
+pub(in crate::memory) const MAX_POOL_TYPES: usize = 4;
 
 /// A custom pool. Clones name the same pool; a request names it by
 /// [`AllocationOptions::pool`](crate::AllocationOptions::pool).
@@ -47,6 +47,9 @@ struct Slot {
 }
 
 impl Pool {
+    /// The most memory types that one pool has.
+    pub const MAX_MEMORY_TYPES: usize = MAX_POOL_TYPES;
+
     /// Creates the handle of a pool with at most [`MAX_POOL_TYPES`] memory types.
     pub(in crate::memory) fn new(
         allocator: u32,

@@ -215,9 +215,9 @@ impl<D: Device> Class<D> for Images {
         queue: QueueIndex,
         info: &D::ImageInfo<'_>,
     ) -> Result<D::ImageInfo<'static>, TransferUsage> {
-        let queue = device.properties().queues.get(usize::from(queue.0));
+        let kind = device.properties().queues.get(usize::from(queue.0));
         // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
-        let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
+        let draws = kind == Some(&QueueKind::Graphics);
         device.relocatable_image_info(info).filter(|_| draws).ok_or(TransferUsage::empty())
     }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use super::AccessError;
 use super::token::Allocation;
 use crate::device::{
-    BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueInfo, QueueKind, TransferUsage,
+    BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueKind, TransferUsage,
 };
 use crate::memory::ShortName;
 
@@ -46,7 +46,7 @@ pub use mapped::MappedBuffer;
 pub use owning_allocator::OwningAllocator;
 pub use transfer::{Transfer, TransferError};
 pub(super) use unique::Kind;
-pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, UniqueImage};
+pub use unique::{Memory, OwnedAllocation, Unique};
 
 /// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together, by
 /// [`destroy_buffer`](crate::Allocator::destroy_buffer) or [`destroy_image`](crate::Allocator::destroy_image).
@@ -128,7 +128,7 @@ impl<H> RawResource<H> {
         properties: &DeviceProperties,
         queue: QueueIndex,
     ) -> Result<(), AccessError> {
-        let draws = |queue: &QueueInfo| queue.kind == QueueKind::Graphics;
+        let draws = |&kind: &QueueKind| kind == QueueKind::Graphics;
         let own = properties.queues.get(usize::from(queue.0)).is_none_or(draws);
         // Without a graphics queue there is no family that it would be taken to belong to.
         let belongs = self.shared || own || !properties.queues.iter().any(draws);

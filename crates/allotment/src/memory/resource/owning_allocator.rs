@@ -3,10 +3,9 @@
 use core::any::TypeId;
 use std::sync::Arc;
 
-use super::unique::Memory;
 use super::{
-    Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, OwnedAllocation, RawBuffer, RawImage,
-    RawResource, Resource, ResourceError, Unique,
+    Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, Memory, OwnedAllocation, RawBuffer,
+    RawImage, RawResource, Resource, ResourceError, Unique,
 };
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};

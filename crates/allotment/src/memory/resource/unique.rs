@@ -48,7 +48,7 @@ impl<D: Device> Kind<D> for Images {
     }
 }
 
-/// Memory without a resource of the allocator.
+/// Marks memory without a resource of the allocator.
 #[derive(Debug)]
 pub enum Memory {}
 
@@ -76,12 +76,18 @@ impl<D: Device> Kind<D> for Memory {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// use allotment::memory::UniqueBuffer;
+/// use allotment::memory::Unique;
+/// use allotment::memory::kinds::{Buffers, Memory};
 ///
 /// let raw = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("staging"))?;
-/// let staging = UniqueBuffer::new(&allocator, raw)?;
+/// let staging = Unique::<_, Buffers>::new(&allocator, raw)?;
 /// staging.write(0, &[7; 256])?;
 /// drop(staging); // destroyed at once: no queue uses it
+///
+/// let raw = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("heap"))?;
+/// let memory = Unique::<_, Memory>::new(&allocator, raw)?;
+/// println!("at byte {}", allocator.location(&memory)?.offset); // used like the token
+/// drop(memory);
 /// assert_eq!(allocator.statistics().allocations, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -90,28 +96,6 @@ pub struct Unique<D: Device, K: Kind<D>> {
     /// A token of this allocator. `None` only after `into_inner` and while dropping.
     token: Option<K::Token>,
 }
-
-/// A buffer that is destroyed at once when dropped.
-pub type UniqueBuffer<D> = Unique<D, Buffers>;
-/// An image that is destroyed at once when dropped.
-pub type UniqueImage<D> = Unique<D, Images>;
-/// Memory that is freed at once when dropped.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// use allotment::memory::UniqueAllocation;
-///
-/// let raw = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("heap"))?;
-/// let memory = UniqueAllocation::new(&allocator, raw)?;
-/// println!("at byte {}", allocator.location(&memory)?.offset); // used like the token
-/// drop(memory);
-/// assert_eq!(allocator.statistics().allocations, 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub type UniqueAllocation<D> = Unique<D, Memory>;
 
 /// Memory that is freed once it is dropped and the GPU is done with it.
 ///
@@ -132,7 +116,7 @@ pub type UniqueAllocation<D> = Unique<D, Memory>;
 /// assert_eq!(gpu.reclaim().count, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
+pub type OwnedAllocation<D> = Owned<Unique<D, Memory>>;
 
 impl<D: Device, K: Kind<D>> Unique<D, K> {
     /// Takes ownership of a token of `allocator`.
@@ -174,10 +158,10 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-    /// use allotment::memory::UniqueImage;
+    /// use allotment::memory::{Unique, kinds::Images};
     ///
     /// let options = MemoryUsage::GpuOnly.with_name("albedo");
-    /// let image = UniqueImage::new(&allocator, allocator.create_image(&ImageDesc::new(64, 64, 4), &options)?)?;
+    /// let image = Unique::<_, Images>::new(&allocator, allocator.create_image(&ImageDesc::new(64, 64, 4), &options)?)?;
     /// let raw = image.into_inner(); // now the caller destroys it
     /// allocator.destroy_image(raw)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -212,10 +196,10 @@ impl<D: Device, K: BufferOrImage<D>> Unique<D, K> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-    /// use allotment::memory::UniqueBuffer;
+    /// use allotment::memory::{Unique, kinds::Buffers};
     ///
     /// let raw = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("staging"))?;
-    /// let info = UniqueBuffer::new(&allocator, raw)?.info();
+    /// let info = Unique::<_, Buffers>::new(&allocator, raw)?.info();
     /// println!("{} bytes in block {} of memory type {}", info.size, info.block, info.memory_type);
     /// assert_eq!(info.name.ok_or("named")?.as_str(), "staging");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -52,6 +52,11 @@ fn what_is_recorded_in_frame_1_and_submitted_in_frame_5_arrives_intact() {
     assert_eq!(bytes(&target, 0, PAGE), pattern(1, PAGE));
 }
 
+/// The page of an arena, the offset in it and the size.
+fn place(slice: UploadSlice<'_, SimulatedGpu>) -> (u32, u64, u64) {
+    (slice.page(), slice.offset(), slice.size())
+}
+
 #[test]
 fn an_arena_may_go_before_its_recording_is_submitted() {
     let rig = Rig::new("discrete-large-bar");
@@ -122,10 +127,10 @@ fn a_request_larger_than_a_page_leaves_the_current_page_in_use_and_is_never_kept
     let pool = pool(&rig, 10);
     let recording = rig.tracker.record("a frame");
     let mut arena = pool.arena(recording.id());
-    assert_eq!(arena.allocate(100, ONE).unwrap().place(), UploadLocation { page: 0, offset: 0, size: 100 });
-    let place = arena.allocate(7 * PAGE + 3, align(1 << 20)).unwrap().place();
-    assert_eq!(place, UploadLocation { page: 1, offset: 0, size: 7 * PAGE + 3 });
-    assert_eq!(arena.allocate(100, ONE).unwrap().place(), UploadLocation { page: 0, offset: 100, size: 100 });
+    assert_eq!(place(arena.allocate(100, ONE).unwrap()), (0, 0, 100));
+    let large = arena.allocate(7 * PAGE + 3, align(1 << 20)).unwrap();
+    assert_eq!(place(large), (1, 0, 7 * PAGE + 3));
+    assert_eq!(place(arena.allocate(100, ONE).unwrap()), (0, 100, 100));
     assert_eq!(sums(&pool), (8 * PAGE + 3, 0, 2));
     assert_eq!(pool.statistics().made_oversize, 1);
     drop(arena);
@@ -162,7 +167,7 @@ fn a_large_request_does_not_waste_the_room_that_is_left() {
     let recording = rig.tracker.record("a frame");
     let mut arena = pool.arena(recording.id());
     let place = |arena: &mut UploadArena<_>, size| {
-        let UploadLocation { page, offset, .. } = arena.allocate(size, ONE).unwrap().place();
+        let (page, offset, _) = place(arena.allocate(size, ONE).unwrap());
         (page, offset)
     };
     assert_eq!(place(&mut arena, 200), (0, 0));
@@ -187,12 +192,12 @@ fn a_page_that_is_refused_leaves_everything_as_it_was() {
     for size in [500, 5 * PAGE, u64::MAX, 1 << 60] {
         rig.device.fail_from(1, crate::device::DeviceError::OutOfDeviceMemory);
         let refused = arena.allocate(size, ONE);
-        assert!(matches!(refused, Err(ArenaError::Page(_))), "{refused:?}");
+        assert!(matches!(refused, Err(UploadError::Resource(_))), "{refused:?}");
         rig.device.clear_faults();
         assert_eq!(arena.statistics(), before);
     }
-    assert!(matches!(arena.allocate(0, ONE), Err(ArenaError::ZeroSize)));
-    assert!(matches!(arena.allocate(u64::MAX, align(4096)), Err(ArenaError::Page(_))));
+    assert!(matches!(arena.allocate(0, ONE), Err(UploadError::ZeroSize)));
+    assert!(matches!(arena.allocate(u64::MAX, align(4096)), Err(UploadError::Resource(_))));
     assert_eq!(pool.statistics().failures, 5);
     assert_eq!(arena.allocate(400, ONE).unwrap().offset(), 600);
     assert_eq!(sums(&pool), (PAGE, 0, 1));
@@ -215,16 +220,16 @@ fn threads_that_record_at_once_do_not_see_each_others_bytes() {
                         .map(|i| {
                             let mut slice = arena.allocate(250, align(4)).unwrap();
                             slice.write(0, &pattern(seed(i), 250)).unwrap();
-                            slice.place()
+                            place(slice)
                         })
                         .collect();
                     let to = target.handle();
                     let copies: Vec<_> = places
                         .iter()
                         .zip(0..)
-                        .map(|(place, i)| BufferCopy {
-                            from: arena.buffer(place.page).unwrap(),
-                            from_offset: place.offset,
+                        .map(|(&(page, offset, _), i)| BufferCopy {
+                            from: arena.buffer(page).unwrap(),
+                            from_offset: offset,
                             to: &to,
                             to_offset: i * 250,
                             size: 250,
@@ -313,9 +318,9 @@ proptest! {
         let mut arena = pool.arena(recording.id());
         let mut model = Model { pages: Vec::new(), current: None, used: 0 };
         for (size, alignment) in requests {
-            let place = arena.allocate(size as u64, align(1 << alignment)).unwrap().place();
+            let found = place(arena.allocate(size as u64, align(1 << alignment)).unwrap());
             let (page, offset) = model.allocate(size, 1 << alignment);
-            assert_eq!(place, UploadLocation { page: page as u32, offset: offset as u64, size: size as u64 });
+            assert_eq!(found, (page as u32, offset as u64, size as u64));
             assert_eq!(arena.statistics(), model.statistics());
         }
         let allocated = arena.statistics().allocated;

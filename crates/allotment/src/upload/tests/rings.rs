@@ -12,18 +12,18 @@ fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
         let mut last = point(0);
         for i in 0..100 {
             let recording = rig.tracker.record("a frame");
-            let (slice, size) = loop {
+            let (offset, size) = loop {
                 let size = 200 + i % 7 * 20;
                 match ring.allocate(size, align(16)) {
                     Ok(mut slice) => {
                         slice.write(0, &pattern(i, size)).unwrap();
-                        break (slice.place(), size);
+                        break (slice.offset(), size);
                     }
                     Err(RingError::FullForNow { wait: WaitFor::Point(point), .. }) => rig.wait(point),
                     Err(error) => panic!("{error}"),
                 }
             };
-            last = rig.copy(recording, (ring.buffer(), slice.offset), (&target.handle(), i * 320), size);
+            last = rig.copy(recording, (ring.buffer(), offset), (&target.handle(), i * 320), size);
             ring.close(last);
         }
         rig.wait(last);

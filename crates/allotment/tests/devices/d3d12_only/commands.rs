@@ -179,7 +179,7 @@ fn texels_off_their_alignment_are_refused(gpu: &D3d12) {
 
 fn images_are_in_no_other_state_than_common_on_a_queue_for_copies(gpu: &D3d12) -> Outcome {
     let mut queues = gpu.queues();
-    let kind = |queue: &QueueIndex| gpu.properties().queues[usize::from(queue.0)].kind;
+    let kind = |queue: &QueueIndex| gpu.properties().queues[usize::from(queue.0)];
     let Some(queue) = queues.find(|queue| kind(queue) == QueueKind::Transfer) else {
         return Outcome::DoesNotApply("the device has no queue for copies alone");
     };

@@ -129,7 +129,7 @@ fn depth_and_several_samples_are_copied_whole(gpu: &D3d12) -> Outcome {
 
 fn whole_images_are_in_no_other_state_than_common_on_a_queue_for_copies(gpu: &D3d12) -> Outcome {
     let mut queues = gpu.queues();
-    let kind = |queue: &QueueIndex| gpu.properties().queues[usize::from(queue.0)].kind;
+    let kind = |queue: &QueueIndex| gpu.properties().queues[usize::from(queue.0)];
     let Some(queue) = queues.find(|queue| kind(queue) == QueueKind::Transfer) else {
         return Outcome::DoesNotApply("the device has no queue for copies alone");
     };

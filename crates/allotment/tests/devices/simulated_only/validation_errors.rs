@@ -333,7 +333,7 @@ fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &Simulated) {
 
 fn a_copy_of_a_buffer_on_a_queue_of_another_family_is_refused(gpu: &Simulated) {
     let queues = &gpu.properties().queues;
-    let other = gpu.queues().find(|queue| queues[usize::from(queue.0)].kind != QueueKind::Graphics).unwrap();
+    let other = gpu.queues().find(|queue| queues[usize::from(queue.0)] != QueueKind::Graphics).unwrap();
     let info = BufferDesc::new(64).with_usage(SimulatedGpu::EXCLUSIVE);
     let (memory, shared) = (gpu.allocate(gpu.two_way_type(), 64), gpu.buffer(gpu.two_way_type(), 64));
     // SAFETY: the memory is as large as the buffer, and goes after it.

@@ -258,7 +258,7 @@ fn an_image_of_several_samples_is_for_queues_that_draw<F: Fixture>(gpu: &Gpu<F>)
     }
     let queues = &gpu.properties().queues;
     let others: Vec<_> =
-        gpu.queues().filter(|queue| queues[usize::from(queue.0)].kind != QueueKind::Graphics).collect();
+        gpu.queues().filter(|queue| queues[usize::from(queue.0)] != QueueKind::Graphics).collect();
     if others.is_empty() {
         return Outcome::DoesNotApply("all queues draw");
     }

@@ -13,8 +13,8 @@ mod versions;
 use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures, ImageInfo};
 use allotment::device::{
     BufferDesc, BufferDevice as _, DescriptionError, DescriptionLimit, DeviceError, ImageDesc,
-    ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeMask, MissingFeature, Priority, QueueIndex,
-    Tiling, TimelineValue,
+    ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeMask, Priority, QueueIndex, Tiling,
+    TimelineValue,
 };
 use allotment::memory::names::ShortName;
 use allotment::memory::reports::LeakHandler;
@@ -489,7 +489,7 @@ fn queues_without_timeline_semaphores_are_refused(gpu: &Vulkan) {
     let desc = DeviceDesc::new(instance, physical, raw.clone()).with_queue(queue, family);
     // SAFETY: the handles belong together; nothing more is named as enabled than is.
     let refused = unsafe { Device::new(desc.clone()) };
-    let missing = DeviceError::NotEnabled(MissingFeature::TimelineSemaphore);
+    let missing = DeviceError::TimelineSemaphoreNotEnabled;
     assert_eq!(refused.err(), Some(missing));
     assert!(missing.to_string().contains("TIMELINE_SEMAPHORE"), "{missing}");
     // SAFETY: as above; the fixture's own device, which has the queue, does nothing meanwhile.

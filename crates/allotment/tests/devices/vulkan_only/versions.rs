@@ -5,7 +5,7 @@ use allotment::device::vulkan::{
 };
 use allotment::device::{
     BufferDesc, BufferDevice as _, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _,
-    MissingFeature, Tiling,
+    Tiling,
 };
 use allotment::memory::Dedicated;
 use allotment::{MemoryUsage, Requirements};
@@ -95,7 +95,7 @@ fn memory_is_shared_from_vulkan_1_1_on(gpu: &Vulkan) -> Outcome {
     let desc = desc(gpu).with_enabled(EnabledFeatures::EXTERNAL_MEMORY_FD);
     // SAFETY: the handles are those of a device that outlives this one; the extension is never used.
     let device = unsafe { Device::new(desc) }.unwrap();
-    let missing = DeviceError::NotEnabled(MissingFeature::ExternalMemory);
+    let missing = DeviceError::ExternalMemoryNotEnabled;
     let buffer = BufferInfo::from(BufferDesc::new(64)).with_external_handle_types(OPAQUE);
     assert_eq!(device.buffer_requirements(&buffer), Err(missing));
     let image = ImageInfo::from(ImageDesc::new(8, 8, gpu.fixture().image_format()))

@@ -175,7 +175,7 @@ impl Allocator<Device> {
         // A dedicated allocation must have exactly the size of its resource, so it is not rounded up to a block
         // size.
         // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
-        let memory_options = unsafe { MemoryOptions::new().with_dedicated_resource(resource) };
+        let memory_options = unsafe { MemoryOptions::new().dedicated_to(resource) };
         self.allocate_for_existing(requirements, options, &memory_options)
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{MappedBuffer, Owner};
 use crate::device::{Device, DeviceError, Mapped};
 use crate::memory::resource::relocation::Acceptor;
-use crate::memory::{AcceptedMove, MoveError};
+use crate::memory::{AcceptedMove, DefragmentationError};
 
 impl<D: Device> MappedBuffer<D> {
     /// Returns whether a step may offer to move the buffer.
@@ -73,9 +73,9 @@ impl<D: Device> MappedBuffer<D> {
     ///
     /// # Errors
     ///
-    /// [`MoveError::Device`] where the device refuses the new buffer, or to flush it. The buffer is where it was.
+    /// [`DefragmentationError::Device`] where the device refuses the new buffer, or to flush it. The buffer is where it was.
     #[inline(never)]
-    pub fn accept_move(&mut self) -> Result<AcceptedMove, MoveError> {
+    pub fn accept_move(&mut self) -> Result<AcceptedMove, DefragmentationError> {
         let Owner::Relocatable { handle, acceptor } = &mut self.owner else {
             return Ok(AcceptedMove::NotOffered);
         };
@@ -123,7 +123,7 @@ impl<D: Device> MappedBuffer<D> {
     ///
     /// Those of `accept_move`.
     #[inline(never)]
-    pub fn accept_move_within(&mut self, timeout: Duration) -> Result<AcceptedMove, MoveError> {
+    pub fn accept_move_within(&mut self, timeout: Duration) -> Result<AcceptedMove, DefragmentationError> {
         if let Owner::Relocatable { acceptor, .. } = &self.owner {
             if acceptor.has_offer() {
                 let Some(points) = acceptor.written() else { return Ok(AcceptedMove::NotYet) };
@@ -131,7 +131,7 @@ impl<D: Device> MappedBuffer<D> {
                     Err(DeviceError::TimedOut { .. }) => return Ok(AcceptedMove::NotYet),
                     // A lost device writes nothing any more.
                     Ok(()) | Err(DeviceError::Lost) => {}
-                    Err(error) => return Err(MoveError::Device(error)),
+                    Err(error) => return Err(DefragmentationError::Device(error)),
                 }
             }
         }

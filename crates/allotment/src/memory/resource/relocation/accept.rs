@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
+use crate::memory::DefragmentationError;
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
 use crate::memory::mover::MoverId;
 use crate::memory::resource::Buffers;
 use crate::memory::resource::relocation::cell::Cell;
 use crate::memory::resource::relocation::defragmenter::OnMoved;
-use crate::memory::resource::relocation::error::MoveError;
 use crate::memory::resource::relocation::follow::{Follower, Moving};
 use crate::memory::resource::relocation::new_resource::{NewObject, NewResource, retire_left};
 use crate::memory::{
@@ -148,7 +148,7 @@ impl<D: Device> Acceptor<D> {
     }
 
     /// Moves the buffer, if a step has offered that and the GPU does not write to it.
-    pub(in crate::memory) fn accept(&self) -> Result<AcceptedMove, MoveError> {
+    pub(in crate::memory) fn accept(&self) -> Result<AcceptedMove, DefragmentationError> {
         if !self.has_offer() {
             return Ok(AcceptedMove::NotOffered);
         }
@@ -171,7 +171,7 @@ impl<D: Device> Acceptor<D> {
             Err(error) => {
                 self.note_refused();
                 offer.refuse();
-                return Err(MoveError::Device(error));
+                return Err(DefragmentationError::Device(error));
             }
         };
         // It owns the new buffer from here on, also where the device panics.
@@ -214,19 +214,19 @@ impl<D: Device> Acceptor<D> {
     }
 
     /// Copies the bytes to the new place.
-    fn copy(&self, cell: &Arc<Cell<D, Buffers>>, open: &OpenMove<'_, D>) -> Result<(), MoveError> {
+    fn copy(&self, cell: &Arc<Cell<D, Buffers>>, open: &OpenMove<'_, D>) -> Result<(), DefragmentationError> {
         let Some(one) = open.offer.as_ref().map(Offer::one) else { return Ok(()) };
         let allocator = self.memory.allocator();
         let (Some(from), Some(to), Some(reserved)) =
             (one.from().mapped_ptr, one.to().mapped_ptr, one.reserved())
         else {
-            return Err(MoveError::Device(DeviceError::MapFailed));
+            return Err(DefragmentationError::Device(DeviceError::MapFailed));
         };
         let bytes = 0..self.buffer.size();
         let device_error = |error| match error {
-            AccessError::Device { source, .. } => MoveError::Device(source),
+            AccessError::Device { source, .. } => DefragmentationError::Device(source),
             // Of the rest only unmapped memory is possible: the range is the buffer's, and both places live with the offer.
-            _ => MoveError::Device(DeviceError::MapFailed),
+            _ => DefragmentationError::Device(DeviceError::MapFailed),
         };
         // Not where only the CPU writes: it would lose what is not flushed yet.
         if self.may_be_written {

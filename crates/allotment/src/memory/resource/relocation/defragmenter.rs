@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::lifetime::TimelinePoints;
+use crate::memory::DefragmentationError;
 use crate::memory::defragmentation::Run;
 use crate::memory::mover::Mover;
 use crate::memory::resource::relocation::accept::Reports;
 use crate::memory::resource::relocation::cell::Members;
 use crate::memory::resource::relocation::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
-use crate::memory::resource::relocation::error::MoveError;
 use crate::memory::resource::relocation::follow::Follower;
 use crate::memory::resource::relocation::new_resource::{NewResource, PendingCopy};
 use crate::memory::resource::relocation::rest::Rest;
@@ -155,25 +155,25 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// # Errors
     ///
-    /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources
-    /// belongs to another device than its allocator; [`MoveError::TooManyDefragmenters`] when the allocator has 32,767,
+    /// [`DefragmentationError::NoSuchQueue`]; [`DefragmentationError::WrongDevice`] when the tracker by which `memory` retires its resources
+    /// belongs to another device than its allocator; [`DefragmentationError::TooManyDefragmenters`] when the allocator has 32,767,
     /// counting those of which only resources are left.
     #[inline(never)]
-    pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, MoveError> {
+    pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, DefragmentationError> {
         // Copies go to the allocator's device. Another device's tracker would know none of them, and would free the old
         // resources while a queue still reads them.
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
-            return Err(MoveError::WrongDevice);
+            return Err(DefragmentationError::WrongDevice);
         }
         let queues = &memory.allocator().device().properties().queues;
         // A graphics queue can copy every image; see `create_image`.
-        let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);
+        let drawing = (0..).zip(queues).find(|(_, kind)| **kind == QueueKind::Graphics);
         let queue = desc.queue.or(drawing.map(|(index, _)| QueueIndex(index))).unwrap_or(QueueIndex(0));
         if usize::from(queue.0) >= queues.len() {
-            return Err(MoveError::NoSuchQueue { queue });
+            return Err(DefragmentationError::NoSuchQueue { queue });
         }
         let allocator = memory.allocator();
-        let members = Members::new(allocator).ok_or(MoveError::TooManyDefragmenters)?;
+        let members = Members::new(allocator).ok_or(DefragmentationError::TooManyDefragmenters)?;
         let mover = allocator.movers.with_key(members.mover());
         let state = State {
             run: None,
@@ -364,9 +364,9 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// # Errors
     ///
-    /// [`MoveError`]. All resources stay in their places.
+    /// [`DefragmentationError`]. All resources stay in their places.
     #[inline(never)]
-    pub fn step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
+    pub fn step(&self, limits: PassLimits) -> Result<DefragmentationStep, DefragmentationError> {
         self.step_and_then(limits, || ())
     }
 
@@ -375,7 +375,7 @@ impl<D: Device> Defragmenter<D> {
         &self,
         limits: PassLimits,
         end: impl FnOnce(),
-    ) -> Result<DefragmentationStep, MoveError> {
+    ) -> Result<DefragmentationStep, DefragmentationError> {
         // Taken out of the mutex, so that no lock is held during driver calls.
         let Some(state) = locked(&self.between_steps).take() else {
             return Ok(DefragmentationStep::new(StepOutcome::LimitReached));

@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use crate::device::Device;
 use crate::log::event;
+use crate::memory::DefragmentationError;
 use crate::memory::defragmentation::{Found, Run, Scope, Spent};
 use crate::memory::resource::relocation::defragmenter::{Defragmenter, State};
 use crate::memory::resource::relocation::desc::{DefragmentationStep, StepOutcome};
-use crate::memory::resource::relocation::error::MoveError;
 use crate::memory::{Pass, PassLimits, Pool};
 use crate::sync::locked;
 
@@ -25,7 +25,7 @@ impl<D: Device> Defragmenter<D> {
         &self,
         state: &mut State<D>,
         limits: PassLimits,
-    ) -> Result<DefragmentationStep, MoveError> {
+    ) -> Result<DefragmentationStep, DefragmentationError> {
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
         state.followers.append(&mut locked(&self.reports.followers));
@@ -62,7 +62,7 @@ impl<D: Device> Defragmenter<D> {
         state: &mut State<D>,
         limits: PassLimits,
         spent: &mut Spent,
-    ) -> Result<DefragmentationStep, MoveError> {
+    ) -> Result<DefragmentationStep, DefragmentationError> {
         let allocator = self.memory.allocator();
         // The list of moves is that of one pass.
         self.keep_moved(state);
@@ -122,7 +122,7 @@ impl<D: Device> Defragmenter<D> {
         if sums.moves != 0 {
             event!(DEBUG, "memory", step = ?done, "moved resources");
         }
-        done.map_err(MoveError::Device)
+        done.map_err(DefragmentationError::Device)
     }
 
     /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The
@@ -143,7 +143,7 @@ impl<D: Device> Defragmenter<D> {
     fn begin_next_run(
         &self,
         waiting: &mut Vec<Option<Pool>>,
-    ) -> Result<Option<(Run, Option<Pool>)>, MoveError> {
+    ) -> Result<Option<(Run, Option<Pool>)>, DefragmentationError> {
         while let Some(pool) = waiting.pop() {
             let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
             match self.memory.allocator().begin_run(self.desc, scope, Some(self.mover)) {
@@ -151,7 +151,7 @@ impl<D: Device> Defragmenter<D> {
                 Err(error) if pool.is_none() => {
                     // The next step begins with the default pools again.
                     waiting.clear();
-                    return Err(MoveError::Defragmentation(error));
+                    return Err(error);
                 }
                 // A linear pool, or one that the program defragments itself, must not hold up the others.
                 Err(_) => {}
