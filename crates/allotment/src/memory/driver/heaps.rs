@@ -223,15 +223,7 @@ impl Heaps {
         terms: Terms,
     ) -> Result<Charge<'_>, AllocationError> {
         let policy = terms.budget;
-        let index = heap_of(device, memory_type)?;
-        let limits = &device.properties().limits;
-        if size > limits.max_allocation_size {
-            return Err(AllocationError::TooLarge {
-                size,
-                limit: limits.max_allocation_size,
-                name: ShortName::NONE,
-            });
-        }
+        let index = heap_for(device, memory_type, size)?;
         if let Some(refused) = self.refused_before(device, memory_type, size, terms) {
             return Err(refused);
         }
@@ -239,7 +231,7 @@ impl Heaps {
         if self.passes.fetch_add(1, Relaxed) % PASSES_PER_REFRESH == PASSES_PER_REFRESH - 1 {
             self.refresh(device);
         }
-        let limit = limits.max_allocation_count;
+        let limit = device.properties().limits.max_allocation_count;
         // Checked before the call: Vulkan obliges the application to stay below `maxMemoryAllocationCount`.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
         counted.map_err(|_| AllocationError::TooManyAllocations { limit, name: ShortName::NONE })?;
@@ -274,20 +266,10 @@ impl Heaps {
         size: u64,
         policy: BudgetPolicy,
     ) -> Result<(), AllocationError> {
-        let index = heap_of(device, memory_type)?;
-        let limits = &device.properties().limits;
-        if size > limits.max_allocation_size {
-            return Err(AllocationError::TooLarge {
-                size,
-                limit: limits.max_allocation_size,
-                name: ShortName::NONE,
-            });
-        }
+        let index = heap_for(device, memory_type, size)?;
         if self.all_objects_exist(device) {
-            return Err(AllocationError::TooManyAllocations {
-                limit: limits.max_allocation_count,
-                name: ShortName::NONE,
-            });
+            let limit = device.properties().limits.max_allocation_count;
+            return Err(AllocationError::TooManyAllocations { limit, name: ShortName::NONE });
         }
         let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, policy);
         // As in `charge`: only a fresh figure may refuse.
@@ -628,6 +610,20 @@ impl Heaps {
             make_visible: self.make_visible_calls.load(Relaxed),
         }
     }
+}
+
+/// Returns the heap for a memory object, or an error where no object is as large on the device.
+fn heap_for<D: Device>(
+    device: &D,
+    memory_type: MemoryTypeIndex,
+    size: u64,
+) -> Result<MemoryHeapIndex, AllocationError> {
+    let heap = heap_of(device, memory_type)?;
+    let limit = device.properties().limits.max_allocation_size;
+    if size > limit {
+        return Err(AllocationError::TooLarge { size, limit, name: ShortName::NONE });
+    }
+    Ok(heap)
 }
 
 /// Returns the heap of a memory type. The error is never seen: the ranking contains existing types only.
