@@ -8,7 +8,7 @@ use super::shader_visible_heap::{ShaderVisibleHeap, Shared};
 use super::slots::KeepAlive;
 use crate::device::{BufferUse, DescriptorDevice};
 use crate::lifetime::SubmissionTracker;
-use crate::memory::resource::relocation::{CellKey, Follower};
+use crate::memory::resource::{CellKey, Follower};
 use crate::memory::{Allocator, Buffer, Image, ShortName};
 
 /// A part of a resource that shaders see.

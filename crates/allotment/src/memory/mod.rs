@@ -57,7 +57,7 @@ pub mod blocks {
 /// What an allocator of a [`d3d12::Device`](crate::device::d3d12::Device) does besides.
 #[cfg(all(feature = "d3d12", windows))]
 pub mod d3d12 {
-    pub use super::resource::existing::d3d12::AllocatorExt;
+    pub use super::resource::d3d12::AllocatorExt;
 }
 /// Buffers, images and plain memory as type parameters, which few programs name.
 pub mod kinds {
@@ -76,7 +76,7 @@ pub mod preview {
 /// What an allocator of a [`vulkan::Device`](crate::device::vulkan::Device) does besides.
 #[cfg(feature = "vulkan")]
 pub mod vulkan {
-    pub use super::resource::existing::vulkan::AllocatorExt;
+    pub use super::resource::vulkan::AllocatorExt;
 }
 
 // Beside the modules above, for programs: what most of them name.
@@ -105,4 +105,4 @@ pub(crate) use allocator::access::check_range;
 pub use reports::dump_schema;
 pub(crate) use reports::{DescriptorSites, HasDescriptors, report_left_by_gpu};
 pub(crate) use request::name_in_error;
-pub(crate) use resource::relocation::RoomOfGpu;
+pub(crate) use resource::RoomOfGpu;

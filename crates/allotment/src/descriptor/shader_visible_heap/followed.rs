@@ -19,7 +19,7 @@ use super::mirror::WriteTarget;
 use crate::descriptor::error::DescriptorError;
 use crate::descriptor::shown::{Shown, View};
 use crate::device::DescriptorDevice;
-use crate::memory::resource::relocation::CellKey;
+use crate::memory::resource::CellKey;
 use crate::sync::locked;
 
 /// A descriptor of a relocatable resource.

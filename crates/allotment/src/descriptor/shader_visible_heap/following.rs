@@ -36,7 +36,7 @@ use crate::descriptor::error::DescriptorError;
 use crate::descriptor::range::DescriptorRange;
 use crate::descriptor::shown::View;
 use crate::device::DescriptorDevice;
-use crate::memory::resource::relocation::{CellKey, Follower, Following, NewHandle, NewPlace};
+use crate::memory::resource::{CellKey, Follower, Following, NewHandle, NewPlace};
 
 /// All that a switch needs and that could be refused.
 struct Switch<D: DescriptorDevice> {

@@ -59,7 +59,7 @@ pub use self::pass::{Move, NextPass, Pass};
 pub use self::plan::{DefragmentationPlan, PlannedBlock};
 pub use self::room::RoomError;
 pub use super::block_set::EmptiedBlocks;
-pub use super::resource::relocation::{
+pub use super::resource::{
     AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, StepOutcome,
 };
 

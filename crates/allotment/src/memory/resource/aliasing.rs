@@ -105,11 +105,7 @@ impl<D: Device> Allocator<D> {
 
     /// Refuses an optimal image on a page of linear resources, and the reverse, where the device forbids that: an
     /// allocation keeps the distance of `bufferImageGranularity` only for the kind that it was allocated for.
-    pub(in crate::memory) fn check_kind(
-        &self,
-        allocation: &Allocation,
-        kind: ResourceKind,
-    ) -> Result<(), AccessError> {
+    fn check_kind(&self, allocation: &Allocation, kind: ResourceKind) -> Result<(), AccessError> {
         // With a granularity of one byte every kind may be next to every other.
         if self.device().properties().limits.buffer_image_granularity.get() == 1 {
             return Ok(());
@@ -126,7 +122,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Creates a resource bound to an allocation that the caller [holds](Self::hold).
-    pub(in crate::memory) fn bind<C: Class<D>>(
+    pub(super) fn bind<C: Class<D>>(
         &self,
         allocation: &Allocation,
         offset: u64,

@@ -93,7 +93,7 @@ impl<D: Device> Allocator<D> {
     /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned
     /// beside it: a pass that moved it before it is bound would free the memory that it is being bound to.
     #[track_caller]
-    pub(in crate::memory) fn create_pinned<C: Class<D>>(
+    pub(super) fn create_pinned<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,
@@ -143,7 +143,7 @@ impl<D: Device> Allocator<D> {
 
     /// Creates a pinned resource where room was made for it: `room` gets the request, and returns its allocation.
     #[track_caller]
-    pub(in crate::memory) fn create_in_room<C: Class<D>>(
+    pub(super) fn create_in_room<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,

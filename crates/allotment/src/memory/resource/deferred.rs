@@ -77,11 +77,11 @@ enum Owner<D: Device, C: BufferOrImage<D>> {
 }
 
 impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
-    pub(in crate::memory) fn pinned(resource: Owned<Unique<D, C>>) -> Self {
+    pub(super) fn pinned(resource: Owned<Unique<D, C>>) -> Self {
         Self { owner: Owner::Pinned(resource) }
     }
 
-    pub(in crate::memory) fn relocatable(cell: Arc<Cell<D, C>>) -> Self {
+    pub(super) fn relocatable(cell: Arc<Cell<D, C>>) -> Self {
         Self { owner: Owner::Relocatable(cell) }
     }
 
@@ -310,7 +310,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     }
 
     /// Returns what a relocatable resource shares with its defragmenter.
-    pub(in crate::memory) fn cell(&self) -> Option<&Arc<Cell<D, C>>> {
+    pub(super) fn cell(&self) -> Option<&Arc<Cell<D, C>>> {
         match &self.owner {
             Owner::Pinned(_) => None,
             Owner::Relocatable(cell) => Some(cell),

@@ -20,11 +20,11 @@ mod dedicated;
 mod deferred;
 mod error;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
-pub(in crate::memory) mod existing;
+mod existing;
 mod mapped;
 mod moved;
 mod owning_allocator;
-pub(crate) mod relocation;
+mod relocation;
 mod transfer;
 mod unique;
 
@@ -37,16 +37,32 @@ use crate::device::{
 };
 use crate::memory::ShortName;
 
-pub(super) use class::Class;
-pub use class::{BufferOrImage, Buffers, Images};
-pub use dedicated::WithMemoryOptions;
-pub use deferred::{Buffer, Image, Resource};
-pub use error::ResourceError;
-pub use mapped::MappedBuffer;
-pub use owning_allocator::OwningAllocator;
-pub use transfer::{Transfer, TransferError};
-pub(super) use unique::Kind;
-pub use unique::{Memory, OwnedAllocation, Unique};
+// For programs: buffers and images, what owns them, and copies to and from them.
+pub use self::class::{BufferOrImage, Buffers, Images};
+pub use self::dedicated::WithMemoryOptions;
+pub use self::deferred::{Buffer, Image, Resource};
+pub use self::error::ResourceError;
+pub use self::mapped::MappedBuffer;
+pub use self::owning_allocator::OwningAllocator;
+pub use self::transfer::{Transfer, TransferError};
+pub use self::unique::{Memory, OwnedAllocation, Unique};
+
+// For programs: resources that are moved, which `defragmentation` names.
+pub use self::relocation::{
+    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, StepOutcome,
+};
+
+// Resources that a program created itself, by API.
+#[cfg(all(feature = "d3d12", windows))]
+pub(super) use self::existing::d3d12;
+#[cfg(feature = "vulkan")]
+pub(super) use self::existing::vulkan;
+
+// For the layers above: descriptors that follow moves, and the room that a `Gpu` makes.
+pub(crate) use self::relocation::{CellKey, Follower, Following, NewHandle, NewPlace, RoomOfGpu};
+
+use self::class::Class;
+use self::unique::Kind;
 
 /// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together, by
 /// [`destroy_buffer`](crate::Allocator::destroy_buffer) or [`destroy_image`](crate::Allocator::destroy_image).
@@ -80,7 +96,7 @@ pub struct RawResource<H> {
 
 impl<H: Clone> RawResource<H> {
     /// Returns another token of the resource, which is only lent: it frees nothing.
-    pub(in crate::memory) fn borrowed(&self) -> Self {
+    fn borrowed(&self) -> Self {
         let Allocation { allocator, pool, record, generation } = self.allocation;
         let allocation = Allocation { allocator, pool, record, generation };
         let (handle, shape) = (self.handle.clone(), self.shape.clone());
@@ -136,13 +152,13 @@ impl<H> RawResource<H> {
     }
 
     /// Makes a token of a resource and its memory that is only going to be destroyed.
-    pub(in crate::memory) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
+    fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
         let transfer_usage = TransferUsage::empty();
         Self { handle, size, shape: None, transfer_usage, shared: false, allocation }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.
-    pub(in crate::memory) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
+    fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
         // This token keeps its allocation, whose id the application knows: the move has exchanged the ranges, not the
         // tokens.
         Self::of_parts(core::mem::replace(&mut self.handle, handle), self.size, old)
@@ -150,7 +166,7 @@ impl<H> RawResource<H> {
 }
 
 /// Refuses a copy by a buffer that has other usages.
-pub(in crate::memory) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(), AccessError> {
+fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(), AccessError> {
     let missing = copy.difference(usage);
     if missing.is_empty() {
         Ok(())

@@ -169,7 +169,7 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     #[track_caller]
-    pub(in crate::memory) fn create<C: BufferOrImage<D>>(
+    pub(super) fn create<C: BufferOrImage<D>>(
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,
@@ -182,7 +182,7 @@ impl<D: Device> OwningAllocator<D> {
     /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
     /// it.
     #[track_caller]
-    pub(in crate::memory) fn create_pinned<K>(
+    pub(super) fn create_pinned<K>(
         &self,
         info: &K::Info<'_>,
         options: &AllocationOptions,
@@ -196,7 +196,7 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Creates a pinned resource where room was made for it.
     #[track_caller]
-    pub(in crate::memory) fn create_in_room<K>(
+    pub(super) fn create_in_room<K>(
         &self,
         info: &K::Info<'_>,
         options: &AllocationOptions,
@@ -306,13 +306,13 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     /// Retires a token of this allocator.
-    pub(in crate::memory) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
+    pub(super) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
         // Through an owner, so that it waits in the queue of its type, in order with all others.
         drop(self.own_new::<K>(token));
     }
 
     /// Retires a resource that is given as handle and memory.
-    pub(in crate::memory) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
+    pub(super) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
     where
         K: BufferOrImage<D>,
     {

@@ -176,7 +176,7 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
 
     /// Replaces the handle of the token, whose allocation is in the new memory already. Returns the old handle with the
     /// old memory.
-    pub(in crate::memory) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
+    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
     where
         K: Kind<D, Token = RawResource<H>>,
     {

@@ -3,9 +3,9 @@
 #[cfg(feature = "vulkan")]
 mod bind;
 #[cfg(all(feature = "d3d12", windows))]
-pub(in crate::memory) mod d3d12;
+pub(crate) mod d3d12;
 #[cfg(feature = "vulkan")]
-pub(in crate::memory) mod vulkan;
+pub(crate) mod vulkan;
 
 /// Implemented by allocators only, so that a trait of theirs can get more methods.
 pub trait Sealed {}

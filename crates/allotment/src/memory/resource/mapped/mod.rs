@@ -117,7 +117,7 @@ impl<D: Device> MappedBuffer<D> {
     }
 
     /// Adds to the options what a mapped buffer needs.
-    pub(in crate::memory) fn mapped(options: &AllocationOptions) -> AllocationOptions {
+    pub(super) fn mapped(options: &AllocationOptions) -> AllocationOptions {
         let mut options = options.clone();
         // Required, not preferred: without an address there is nothing that this type could offer.
         options.required |= MemoryProperties::HOST_VISIBLE;
@@ -125,16 +125,13 @@ impl<D: Device> MappedBuffer<D> {
     }
 
     /// Takes a pinned buffer that is destroyed once the GPU is done with it.
-    pub(in crate::memory) fn deferred(
-        allocator: &Arc<Allocator<D>>,
-        buffer: Buffer<D>,
-    ) -> Result<Self, ResourceError> {
+    pub(super) fn deferred(allocator: &Arc<Allocator<D>>, buffer: Buffer<D>) -> Result<Self, ResourceError> {
         let owner = Owner::Deferred { handle: buffer.handle(), buffer: Arc::new(buffer) };
         Self::owned(allocator, owner)
     }
 
     /// Takes a buffer whose moves are accepted.
-    pub(in crate::memory) fn relocatable(
+    pub(super) fn relocatable(
         allocator: &Arc<Allocator<D>>,
         acceptor: Acceptor<D>,
     ) -> Result<Self, ResourceError> {

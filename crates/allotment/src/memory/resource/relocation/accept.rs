@@ -86,7 +86,7 @@ impl<D: Device> Reports<D> {
 }
 
 /// The owner's part in the moves of a mapped buffer. Dropped, the buffer stays where it is from then on.
-pub(in crate::memory) struct Acceptor<D: Device> {
+pub(in crate::memory::resource) struct Acceptor<D: Device> {
     pub(super) memory: OwningAllocator<D>,
     /// Who moves the buffer: its owner.
     pub(super) mover: MoverId,
@@ -112,12 +112,12 @@ const MOST_WAIT: u64 = 60 * 60;
 
 impl<D: Device> Acceptor<D> {
     /// Returns the buffer.
-    pub(in crate::memory) fn buffer(&self) -> &Arc<Buffer<D>> {
+    pub(in crate::memory::resource) fn buffer(&self) -> &Arc<Buffer<D>> {
         &self.buffer
     }
 
     /// Returns true if a move is offered. From the first call on, a step may offer one.
-    pub(in crate::memory) fn has_offer(&self) -> bool {
+    pub(in crate::memory::resource) fn has_offer(&self) -> bool {
         let allocator = self.memory.allocator();
         let id = self.buffer.id();
         if self.movability == Movability::Pinned {
@@ -142,13 +142,13 @@ impl<D: Device> Acceptor<D> {
     }
 
     /// Returns the points at which no queue writes to the buffer any more. `None` while a recording is open that may.
-    pub(in crate::memory) fn written(&self) -> Option<TimelinePoints> {
+    pub(in crate::memory::resource) fn written(&self) -> Option<TimelinePoints> {
         let moment = self.memory.deletion_queue().tracker().quiet_moment()?;
         Some(if self.may_be_written { *moment.written() } else { TimelinePoints::EMPTY })
     }
 
     /// Moves the buffer, if a step has offered that and the GPU does not write to it.
-    pub(in crate::memory) fn accept(&self) -> Result<AcceptedMove, DefragmentationError> {
+    pub(in crate::memory::resource) fn accept(&self) -> Result<AcceptedMove, DefragmentationError> {
         if !self.has_offer() {
             return Ok(AcceptedMove::NotOffered);
         }

@@ -74,7 +74,7 @@ pub struct Cell<D: Device, C: BufferOrImage<D>> {
 }
 
 /// A relocatable resource as it is now.
-pub(in crate::memory) struct CurrentResource<D: Device, C: BufferOrImage<D>> {
+pub(in crate::memory::resource) struct CurrentResource<D: Device, C: BufferOrImage<D>> {
     resource: Owned<Unique<D, C>>,
     /// `None` for an image whose state is not known: it was not set, or changed since.
     pub(super) state: Option<C::State>,
@@ -130,7 +130,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     }
 
     /// Sets the state that the whole image has from now on; `None` where it is not known.
-    pub(in crate::memory) fn set_state(&self, state: Option<C::State>) {
+    pub(in crate::memory::resource) fn set_state(&self, state: Option<C::State>) {
         self.with(|now| {
             let was_known = now.state.is_some();
             now.state = state;
@@ -142,12 +142,15 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     }
 
     /// Returns the state, if it is known.
-    pub(in crate::memory) fn state(&self) -> Option<C::State> {
+    pub(in crate::memory::resource) fn state(&self) -> Option<C::State> {
         self.with(|now| now.state)
     }
 
     /// Calls `work` with the resource, whose handle stays valid meanwhile.
-    pub(in crate::memory) fn with<T>(&self, work: impl FnOnce(&mut CurrentResource<D, C>) -> T) -> T {
+    pub(in crate::memory::resource) fn with<T>(
+        &self,
+        work: impl FnOnce(&mut CurrentResource<D, C>) -> T,
+    ) -> T {
         let mut current = locked(&self.current);
         // With each use, so that the owner gets its access back without waiting for the next step.
         current.finish_copy();
@@ -155,7 +158,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     }
 
     /// Calls `work` with the resource, which may get contents by that.
-    pub(in crate::memory) fn with_contents<T>(
+    pub(in crate::memory::resource) fn with_contents<T>(
         &self,
         work: impl FnOnce(&mut CurrentResource<D, C>) -> T,
     ) -> T {
@@ -171,22 +174,22 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     }
 
     /// Returns the id of the allocation, which a move does not change.
-    pub(in crate::memory) fn id(&self) -> AllocationId {
+    pub(in crate::memory::resource) fn id(&self) -> AllocationId {
         self.id
     }
 
     /// Returns how often the resource was moved.
-    pub(in crate::memory) fn moves(&self) -> u32 {
+    pub(in crate::memory::resource) fn moves(&self) -> u32 {
         self.moves.load(Ordering::Acquire)
     }
 
     /// Lets a descriptor heap follow the moves of this resource.
-    pub(in crate::memory) fn follow(&self, follower: &Arc<dyn Follower<D>>) {
+    pub(in crate::memory::resource) fn follow(&self, follower: &Arc<dyn Follower<D>>) {
         self.followers.add(follower);
     }
 
     /// Returns the name by which followers know the resource.
-    pub(in crate::memory) fn key(self: &Arc<Self>) -> CellKey {
+    pub(in crate::memory::resource) fn key(self: &Arc<Self>) -> CellKey {
         key_of(self)
     }
 
@@ -225,12 +228,12 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
 
 impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
     /// Returns the resource.
-    pub(in crate::memory) fn resource(&self) -> &Owned<Unique<D, C>> {
+    pub(in crate::memory::resource) fn resource(&self) -> &Owned<Unique<D, C>> {
         &self.resource
     }
 
     /// Returns the point from which on the bytes are in place and may be written, unless it is known to be reached.
-    pub(in crate::memory) fn copied_at(&self) -> Option<TimelinePoint> {
+    pub(in crate::memory::resource) fn copied_at(&self) -> Option<TimelinePoint> {
         self.copied_at
     }
 

@@ -25,8 +25,8 @@ mod rest;
 mod step;
 
 pub use accept::AcceptedMove;
-pub(in crate::memory) use accept::Acceptor;
-pub(in crate::memory) use cell::{Cell, Member};
+pub(super) use accept::Acceptor;
+pub(super) use cell::{Cell, Member};
 pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 pub(crate) use follow::{CellKey, Follower, Following, NewHandle, NewPlace};
