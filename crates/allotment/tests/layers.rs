@@ -28,6 +28,11 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether a file, by its path within the sources, has unit tests alone.
+fn is_test(file: &str) -> bool {
+    file.ends_with("tests.rs") || file.split(['/', '\\']).any(|part| part == "tests")
+}
+
 fn layer_of(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
@@ -100,6 +105,7 @@ const PARTS_OF_MEMORY: &[&str] = &[
     "token",
     "request",
     "statistics",
+    "descriptors",
     "driver",
     "block_set",
     "pool",
@@ -109,16 +115,17 @@ const PARTS_OF_MEMORY: &[&str] = &[
     "resource",
 ];
 
-/// What runs up still: the allocator has a part of each that works for it; and the pools' steps that need the driver are
-/// methods of the allocator.
-const STILL_UP: &[(&str, &str)] =
-    &[("allocator", "defragmentation"), ("allocator", "reports"), ("pool", "allocator")];
-
 /// Returns in which part of `memory` each name is defined that a module exports: `memory` itself, or the part `own`.
 fn parts_of_names(module: &str, own: Option<&str>) -> Vec<(String, String)> {
     let mut parts = Vec::new();
     for statement in module.split(';') {
-        let Some((_, path)) = statement.split_once("use ") else { continue };
+        let Some((shown, path)) = statement.split_once("use ") else { continue };
+        // What a module imports for itself, or shows of the rest of the library, is none of it.
+        if !shown.trim_end().rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with("pub"))
+            || path.starts_with("crate::")
+        {
+            continue;
+        }
         let above = path.strip_prefix("super::");
         let Some((first, names)) = above.unwrap_or(path).split_once("::") else { continue };
         let part = if above.is_some() { first } else { own.unwrap_or(first) };
@@ -148,9 +155,93 @@ fn wrong_in_memory(file: &str, code: &str, names: &[(String, String)]) -> Vec<St
         exported.map_or(name, |(_, part)| part.clone())
     };
     let is_up = |part: &String| PARTS_OF_MEMORY[rank + 1..].contains(&part.as_str());
-    let mut wrong: Vec<_> = imports.into_iter().map(part).filter(is_up).collect();
-    wrong.retain(|part| !STILL_UP.contains(&(own, part)));
+    let wrong: Vec<_> = imports.into_iter().map(part).filter(is_up).collect();
     wrong.into_iter().map(|part| format!("memory/{file} imports {part}")).collect()
+}
+
+/// Returns the names of the methods of `Allocator` that a file defines.
+fn methods_of_the_allocator(code: &str) -> Vec<String> {
+    let blocks = code.split("\nimpl").skip(1).filter_map(|block| block.split("\n}").next());
+    let of_it = blocks.filter(|block| {
+        let head = block.split('{').next().unwrap_or_default();
+        head.contains(" Allocator<") && !head.contains(" for ")
+    });
+    of_it.flat_map(|block| imported(&block.replace("fn ", "fn::"), "fn::")).collect()
+}
+
+/// Returns `file calls method` for each call of a method that only parts above the file's own add to the allocator. No import
+/// shows these. `defined` has each function with its part.
+fn calls_up(
+    file: &str,
+    code: &str,
+    methods: &[(String, String)],
+    defined: &[(String, String)],
+) -> Vec<String> {
+    let rank = |part: &str| PARTS_OF_MEMORY.iter().position(|other| *other == part);
+    let Some(own) = rank(&part_of_file(file)) else { return Vec::new() };
+    let is_called = |method: &str| {
+        let path = format!("Self::{method}");
+        let mut by_path = code.split(&path).skip(1);
+        let is_it = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        ["self", "allocator"].iter().any(|it| code.contains(&format!("{it}.{method}("))) || by_path.any(is_it)
+    };
+    let is_above = |(method, part): &&(String, String)| {
+        let other = |(name, part): &(String, String)| name == method && rank(part).is_none_or(|at| at <= own);
+        rank(part).is_some_and(|at| at > own) && !defined.iter().any(other)
+    };
+    let above = methods.iter().filter(is_above).filter(|(method, _)| is_called(method));
+    above.map(|(method, _)| format!("memory/{file} calls {method}")).collect()
+}
+
+fn part_of_file(file: &str) -> String {
+    file.split(['/', '\\']).next().unwrap_or(file).trim_end_matches(".rs").to_owned()
+}
+
+#[test]
+fn no_part_of_memory_calls_what_one_above_it_adds_to_the_allocator() {
+    let memory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/memory");
+    let mut files = Vec::new();
+    sources(&memory, &mut files).unwrap();
+    let read = |path: PathBuf| {
+        let file = path.strip_prefix(&memory).unwrap().to_string_lossy().into_owned();
+        (file != "mod.rs" && !is_test(&file)).then(|| (file, code_of(&fs::read_to_string(&path).unwrap())))
+    };
+    let files: Vec<_> = files.into_iter().filter_map(read).collect();
+    let methods: Vec<_> = files
+        .iter()
+        .flat_map(|(file, code)| {
+            methods_of_the_allocator(code).into_iter().map(|method| (method, part_of_file(file)))
+        })
+        .collect();
+    let functions = |code: &str| imported(&code.replace("fn ", "fn::"), "fn::");
+    let defined: Vec<_> = files
+        .iter()
+        .flat_map(|(file, code)| functions(code).into_iter().map(|name| (name, part_of_file(file))))
+        .collect();
+    for (method, part) in [("free", "allocator"), ("reports", "reports"), ("take_offer", "defragmentation")] {
+        assert!(methods.contains(&(method.to_owned(), part.to_owned())), "{method} of {part}");
+    }
+    let wrong: Vec<_> =
+        files.iter().flat_map(|(file, code)| calls_up(file, code, &methods, &defined)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_call_that_runs_up_within_memory_is_found_however_it_is_written() {
+    let code = "impl<D: Device> Allocator<D> {\n    pub fn dump(&self) {\n    }\n}\nimpl Clone for Allocator<D> {\n    fn clone() {}\n}";
+    let methods: Vec<_> = methods_of_the_allocator(&format!("\n{code}"))
+        .into_iter()
+        .map(|it| (it, "reports".to_owned()))
+        .collect();
+    assert_eq!(methods, [("dump".to_owned(), "reports".to_owned())]);
+    let wrong = |file: &str, code: &str| calls_up(file, code, &methods, &methods);
+    assert_eq!(wrong("pool/mod.rs", "allocator.dump()"), ["memory/pool/mod.rs calls dump"]);
+    assert_eq!(wrong("allocator/free.rs", "self.dump();"), ["memory/allocator/free.rs calls dump"]);
+    assert_eq!(wrong("allocator/free.rs", "map(Self::dump)"), ["memory/allocator/free.rs calls dump"]);
+    assert!(wrong("allocator/free.rs", "self.dumped(); Self::dump_all").is_empty());
+    assert!(wrong("resource/mod.rs", "self.dump()").is_empty());
+    let own = [("dump".to_owned(), "pool".to_owned())];
+    assert!(calls_up("pool/mod.rs", "self.dump()", &methods, &own).is_empty(), "a method of the pool's own");
 }
 
 #[test]
@@ -167,14 +258,16 @@ fn no_part_of_memory_imports_one_above_it() {
     assert_eq!(found, [Some("request"), Some("pool"), Some("resource"), Some("defragmentation")]);
     let mut files = Vec::new();
     sources(&memory, &mut files).unwrap();
-    let mut wrong = Vec::new();
+    let (mut read, mut wrong) = (0, Vec::new());
     for path in files {
         let file = path.strip_prefix(&memory).unwrap().to_string_lossy().into_owned();
-        let is_test = file.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests");
+        let is_test = is_test(&file);
         if file != "mod.rs" && !is_test {
+            read += 1;
             wrong.extend(wrong_in_memory(&file, &code_of(&fs::read_to_string(&path).unwrap()), &names));
         }
     }
+    assert!(read > 100, "read {read} files");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -213,18 +306,20 @@ fn no_layer_imports_one_above_it() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
     let mut files = Vec::new();
     sources(&src, &mut files).unwrap();
-    assert!(files.len() > 300, "the sources are where they are expected");
+    let mut read = 0;
     let wrong: Vec<String> = files
         .iter()
         .flat_map(|path| {
             let file = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
             // Unit tests in files of their own.
-            if file.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests") {
+            if is_test(&file) {
                 return Vec::new();
             }
+            read += 1;
             wrong_imports(&file, &code_of(&fs::read_to_string(path).unwrap()))
         })
         .collect();
+    assert!(read > 300, "the sources are where they are expected");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

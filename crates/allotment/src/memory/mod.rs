@@ -35,6 +35,7 @@
 mod allocator;
 mod block_set;
 pub mod defragmentation;
+mod descriptors;
 mod driver;
 mod mover;
 mod pool;
@@ -47,9 +48,9 @@ mod token;
 
 /// Block sizes, growth and empty blocks, and the thread that takes care of them.
 pub mod blocks {
+    pub use super::allocator::maintenance::MaintenanceReport;
+    pub use super::allocator::maintenance_thread::MaintenanceThread;
     pub use super::pool::growth_ahead::{BlockGrowth, Watermark};
-    pub use super::pool::maintenance::MaintenanceReport;
-    pub use super::pool::maintenance_thread::MaintenanceThread;
     pub use super::pool::residents::allocate_as_thread;
     pub use super::time::{ManualTime, TimeSource};
     pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
@@ -101,8 +102,9 @@ pub(crate) use self::names::*;
 pub(crate) use self::preview::*;
 pub(crate) use self::reports::*;
 pub(crate) use allocator::access::check_range;
+pub(crate) use allocator::leaks::report_left_by_gpu;
+pub(crate) use descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;
-pub(crate) use reports::{DescriptorSites, HasDescriptors, report_left_by_gpu};
 pub(crate) use request::name_in_error;
 pub(crate) use resource::RoomOfGpu;

@@ -76,7 +76,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let id = allocation.id();
         let (slot, record) = self.slot_and_record(allocation)?;
-        let changes = id.pool >= self.default_pool_count() || record.is_movable();
+        let changes = id.pool >= self.pools.default_pool_count() || record.is_movable();
         let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
         // Read after the guard is taken: a location from before could have been moved away from, or freed, until then.
         Ok((self.raw_place(allocation)?, guard))
@@ -490,7 +490,7 @@ impl<D: Device> Allocator<D> {
         if place.address.is_none() {
             let memory_type = place.memory_type;
             // Of memory that is not mapped the CPU's caches hold nothing.
-            let visible = self.is_host_visible(memory_type);
+            let visible = self.pools.is_host_visible(memory_type);
             return if visible {
                 Ok(())
             } else {
@@ -508,10 +508,10 @@ impl<D: Device> Allocator<D> {
         range: Range<u64>,
         visibility: Visibility,
     ) -> Result<(), AccessError> {
-        if !self.needs_flush(place.memory_type) || range.is_empty() {
+        if !self.pools.needs_flush(place.memory_type) || range.is_empty() {
             return Ok(());
         }
-        self.heaps.make_visible_calls.fetch_add(1, Relaxed);
+        self.heaps().make_visible_calls.fetch_add(1, Relaxed);
         let memory = D::Memory::from_raw(place.memory);
         // SAFETY: the memory is live while the caller holds the place, mapped since `within` found an
         // address, and the range lies in the allocation.

@@ -44,19 +44,18 @@
 use core::cell::Cell;
 use std::borrow::Cow;
 
-use allotment_suballoc::{Alignment, MAX_SIZE};
+use allotment_suballoc::MAX_SIZE;
 
-use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements, ResourceKind};
+use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements};
 use crate::log::event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
-use crate::memory::mover::{MOVER_GROUPS, MoverId};
-use crate::memory::pool::requests::{Answer, NeededBlock};
-use crate::memory::pool::served::{POOLS_PER_GROUP, Served};
-use crate::memory::pool::{PlanSizes, Pool, PoolSlot, QuickPlace, RecordInUse};
-use crate::memory::request::{
-    AllocationRequest, MemoryTypeCandidate, PoolShards, Ranking, Remembered, judge,
-};
+use crate::memory::pool::requests::{Answer, Asked, NeededBlock};
+use crate::memory::pool::shards::LockedShard;
+use crate::memory::pool::{PlanSizes, Pool, PoolSlot, QuickPlace};
+use crate::memory::request::AllocationRequest;
+use crate::memory::request::Remembered;
+use crate::memory::request::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 
@@ -195,9 +194,9 @@ impl<D: Device> Allocator<D> {
             None => {
                 let ranking = &self.rankings[request.options.usage as usize];
                 let memory_type = ranking.types(allowed).next()?;
-                (memory_type, self.default_pool_for(memory_type, request), 0)
+                (memory_type, self.pools.default_pool_for(memory_type, request), 0)
             }
-            Some(pool) if pool.allocator() != self.id => return None,
+            Some(pool) if pool.allocator() != self.id() => return None,
             Some(pool) => {
                 let mut types = pool.memory_types().enumerate();
                 let (position, memory_type) =
@@ -206,17 +205,17 @@ impl<D: Device> Allocator<D> {
             }
         };
         // Where the driver could not map, the slow path chooses among the blocks; a freed range may be in any.
-        let in_any_block = self.usable_blocks(memory_type, request) == UsableBlocks::ALL;
-        if !in_any_block && !self.heaps.refused_none(memory_type) {
+        let in_any_block = self.pools.usable_blocks(memory_type, request) == UsableBlocks::ALL;
+        if !in_any_block && !self.heaps().refused_none(memory_type) {
             return None;
         }
-        self.place_in_own_shard(shards, (set, in_any_block), request)
+        self.pools.place_in_own_shard(shards, (set, in_any_block), request)
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
         self.by_ranking(request, |memory_type, request| {
             self.mapped_as_needed(request, |request| {
-                let pool = self.default_pool_for(memory_type, request);
+                let pool = self.pools.default_pool_for(memory_type, request);
                 let allocated = self.allocate_from_shards(pool, 0, request);
                 allocated.or_else(|refused| self.place_among_others(memory_type, request, refused))
             })
@@ -235,7 +234,7 @@ impl<D: Device> Allocator<D> {
         let count = if request.best_type_only { 1 } else { usize::MAX };
         let types = || ranking.types(request.requirements.memory_types);
         let within_budget = within_budget_where_another_heap_suits(request.options);
-        let heap = |memory_type| self.device.properties().memory_type(memory_type).map(|found| found.heap);
+        let heap = |memory_type| self.device().properties().memory_type(memory_type).map(|found| found.heap);
         let tried = self.by_types(
             request,
             within_budget.is_some(),
@@ -300,7 +299,7 @@ impl<D: Device> Allocator<D> {
     /// Returns the reason why no memory type suits a request.
     pub(in crate::memory) fn no_memory_type(&self, request: &AllocationRequest<'_>) -> AllocationError {
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
-        let types = self.device.properties().indexed_types();
+        let types = self.device().properties().indexed_types();
         let mut usable = types
             .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
             .peekable();
@@ -321,13 +320,13 @@ impl<D: Device> Allocator<D> {
         attempt: impl Fn(usize, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         check_size(request).map_err(|error| error.of(request.options.short_name()))?;
-        if pool.allocator() != self.id {
+        if pool.allocator() != self.id() {
             return Err(AllocationError::WrongPool { name: request.options.short_name() });
         }
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let is_allowed = |&(_, memory_type): &(usize, MemoryTypeIndex)| allowed.contains(memory_type);
         let suits = |&(_, memory_type): &(usize, MemoryTypeIndex)| {
-            let found = self.device.properties().memory_type(memory_type);
+            let found = self.device().properties().memory_type(memory_type);
             found.is_some_and(|found| found.properties.contains(required))
         };
         let types = || pool.memory_types().enumerate().filter(is_allowed);
@@ -363,49 +362,7 @@ impl<D: Device> Allocator<D> {
         if wishes.is_empty() {
             return Ok(Cow::Borrowed(&self.rankings[request.options.usage as usize]));
         }
-        Ok(Cow::Owned(Ranking::new(self.device.properties(), request, self.desc.memory_types)))
-    }
-
-    /// Returns the shards of the default pool for a request.
-    pub(in crate::memory) fn default_pool_for(
-        &self,
-        memory_type: MemoryTypeIndex,
-        request: &AllocationRequest<'_>,
-    ) -> PoolShards {
-        // Resources of an unknown kind are placed among the linear ones, rounded up to whole pages.
-        let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
-        let (lifetime, movers) = (request.options.lifetime, MoverId::group(request.mover));
-        let first = Served { lifetime, optimal, movers }.pool(memory_type);
-        PoolShards { first, stride: self.pools_per_shard(), count: self.shards }
-    }
-
-    /// Iterates over the shards of the default pools that serve the same for the other groups of movers.
-    pub(in crate::memory) fn default_pools_of_others(
-        &self,
-        memory_type: MemoryTypeIndex,
-        request: &AllocationRequest<'_>,
-    ) -> impl Iterator<Item = PoolShards> + use<'_, D> {
-        let (own, group) = (self.default_pool_for(memory_type, request), MoverId::group(request.mover));
-        let (first, others) = (own.first, (0..MOVER_GROUPS).filter(move |&other| other != group.into()));
-        // The groups of a memory type follow each other, at one distance.
-        let at = move |other: u32| first + other * POOLS_PER_GROUP - u32::from(group) * POOLS_PER_GROUP;
-        others.map(move |other| PoolShards { first: at(other), ..own })
-    }
-
-    /// Returns true if the CPU's accesses to memory of this type need flushes and invalidates.
-    pub(in crate::memory) fn needs_flush(&self, memory_type: MemoryTypeIndex) -> bool {
-        let found = self.device.properties().memory_type(memory_type);
-        found.is_some_and(|found| found.properties.needs_flush())
-    }
-
-    /// Returns what offsets and sizes in memory of this type are multiples of, so that no flush touches two
-    /// allocations. A size only: 1 also where memory needs flushes and its atoms are single bytes.
-    pub(in crate::memory) fn flush_multiple(&self, memory_type: MemoryTypeIndex) -> Alignment {
-        if self.needs_flush(memory_type) {
-            self.device.properties().limits.non_coherent_atom_size
-        } else {
-            Alignment::ONE
-        }
+        Ok(Cow::Owned(Ranking::new(self.device().properties(), request, self.desc.memory_types)))
     }
 
     /// Explains, for each memory type, why a request would or would not use it: first the candidates in the order in
@@ -436,8 +393,9 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
     ) -> Vec<MemoryTypeCandidate> {
         let request = &AllocationRequest::new(requirements, options);
-        let mut choices: Vec<_> = judge(self.device.properties(), request, self.desc.memory_types).collect();
-        if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id) {
+        let mut choices: Vec<_> =
+            judge(self.device().properties(), request, self.desc.memory_types).collect();
+        if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id()) {
             // Only for a pool of this allocator: the index of another allocator's pool would name a wrong pool here.
             // The request itself is refused then.
             choices.iter_mut().for_each(|choice| choice.judge_in_pool(pool, request));
@@ -467,7 +425,7 @@ impl<D: Device> Allocator<D> {
                 Answer::Placed(placed) => return Ok(self.accept(pool, placed)),
                 // Once: the smaller sizes come after the wanted one.
                 Answer::Reclaim => _ = self.reclaim_finished(),
-                Answer::Full(memory) => self.waiting(|| self.heaps.free(&self.device, memory)),
+                Answer::Full(memory) => self.waiting(|| self.heaps().free(self.device(), memory)),
                 Answer::Wait(awaited) => self.waiting(|| slot.wait_for_block(awaited)),
                 Answer::NeedsBlock(needed) => {
                     // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
@@ -477,7 +435,7 @@ impl<D: Device> Allocator<D> {
                     return self.insert_block(pending, pool, memory, &rounded, request);
                 }
             }
-            answer = self.ask_again((pool, slot), (set, sizes), request)?;
+            answer = self.pools.ask(LockedShard::lock((pool, slot)), (set, sizes), request, Asked::Again)?;
         }
     }
 
@@ -495,14 +453,7 @@ impl<D: Device> Allocator<D> {
     /// Creates the token of an allocation that was placed quickly.
     #[inline]
     fn allocation(&self, place: QuickPlace) -> Allocation {
-        self.token_of(place.pool(), place.in_use())
-    }
-
-    /// Creates the token of an allocation.
-    #[inline]
-    pub(in crate::memory) fn token_of(&self, pool: u32, in_use: RecordInUse) -> Allocation {
-        let (record, generation) = (in_use.record(), in_use.generation());
-        Allocation { allocator: self.id, pool, record, generation }
+        self.pools.token_of(place.pool(), place.in_use())
     }
 }
 

@@ -121,7 +121,7 @@ impl<D: Device> Allocator<D> {
         make: impl Fn() -> Result<T, DeviceError>,
     ) -> Result<T, AllocationError> {
         let terms = terms.into();
-        let attempt = || self.heaps.allocate(&self.device, of, terms, &make);
+        let attempt = || self.heaps().allocate(self.device(), of, terms, &make);
         // Again after each step that has freed something.
         let or_after =
             |result: Result<T, AllocationError>, step: &dyn Fn(AllocationError) -> bool| match result {
@@ -143,14 +143,16 @@ impl<D: Device> Allocator<D> {
         (policy, mapping): (BudgetPolicy, Mapping),
         idle: IdleBlocks<'_, D>,
     ) -> Result<OwnedMemory<D>, AllocationError> {
-        let make = || OwnedMemory::allocate(&self.device, desc, Mapping::OnDemand);
+        let make = || OwnedMemory::allocate(self.device(), desc, Mapping::OnDemand);
         let of = (desc.memory_type, desc.size);
         // Nothing else would serve the caller. Ahead of demand, within the budget, once in a frame.
         let terms = Terms { remembered: Remembered::AskAgain, ..policy.into() };
         let memory = self.memory_of_driver(of, terms, idle, make);
         // Now rather than for the first request; where it is not possible, requests of the GPU's alone can use the memory.
         memory.map(
-            |memory| if mapping == Mapping::Required { memory.map_if_possible(&self.device) } else { memory },
+            |memory| {
+                if mapping == Mapping::Required { memory.map_if_possible(self.device()) } else { memory }
+            },
         )
     }
 
@@ -166,7 +168,7 @@ impl<D: Device> Allocator<D> {
             IdleBlocks::Free => None,
             IdleBlocks::FreeBut(slot) => Some(*slot),
         };
-        let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
+        let Ok(heap) = heap_of(self.device(), memory_type) else { return false };
         // Memory that waits for the maintenance thread is in no pool any more, but still counts against the limits.
         if self.return_memory() != 0 {
             return true;
@@ -184,7 +186,7 @@ impl<D: Device> Allocator<D> {
             AllocationError::OverBudget { requested, .. }
             | AllocationError::HeapLimit { requested, .. }
             | AllocationError::OutOfMemory { requested, .. } => {
-                self.heaps.would_allow(heap, (requested, self.empty_bytes(heap, but)), policy)
+                self.heaps().would_allow(heap, (requested, self.empty_bytes(heap, but)), policy)
             }
             _ => false,
         };

@@ -20,47 +20,16 @@
 
 use core::ptr::NonNull;
 
-use crate::device::{
-    Device, DeviceError, Mapped, Mapping, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, map_memory,
-};
+use crate::device::{Device, DeviceError, Mapped, Mapping, MemoryHandle as _, map_memory};
 use crate::memory::allocator::Allocator;
-use crate::memory::block_set::UsableBlocks;
-use crate::memory::request::{AllocationRequest, Remembered};
-use crate::memory::token::{Allocation, AllocationId, RawPlace};
+use crate::memory::request::AllocationRequest;
+use crate::memory::request::Remembered;
+use crate::memory::token::RawPlace;
+use crate::memory::token::{Allocation, AllocationId};
 use crate::memory::{AccessError, AllocationError, ShortName};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Returns true if the CPU can map memory of this type.
-    pub(in crate::memory) fn is_host_visible(&self, memory_type: MemoryTypeIndex) -> bool {
-        let found = self.device().properties().memory_type(memory_type);
-        found.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE))
-    }
-
-    /// Returns which blocks of a memory type may serve a request.
-    pub(in crate::memory) fn usable_blocks(
-        &self,
-        memory_type: MemoryTypeIndex,
-        request: &AllocationRequest<'_>,
-    ) -> UsableBlocks {
-        let any = self.pools.objects().has_unmapped()
-            && request.mapping() == Mapping::Required
-            && self.is_host_visible(memory_type);
-        if !any {
-            return UsableBlocks::ALL;
-        }
-        let refused = || {
-            let refused = self.heaps.unmappable_from(self.device(), memory_type);
-            refused.inspect(|_| request.note_answered())
-        };
-        let unmapped_below = match request.remembered {
-            _ if request.mapped_blocks_only => 0,
-            Remembered::Holds => refused().unwrap_or(u64::MAX),
-            Remembered::AskAgain => u64::MAX,
-        };
-        UsableBlocks { mapped_first: true, unmapped_below }
-    }
-
     /// Calls `allocate`, and maps the memory of the allocation if the CPU accesses it. Where that fails, the allocation is
     /// freed, and `allocate` called once more for a request that blocks which are not mapped do not serve.
     pub(in crate::memory) fn mapped_as_needed(
@@ -95,14 +64,14 @@ impl<D: Device> Allocator<D> {
     fn map_if_visible(&self, allocation: &Allocation, remembered: Remembered) -> bool {
         // Held: the memory is not freed, and the allocation is not moved.
         let Ok((place, _held)) = self.hold(allocation) else { return true };
-        !self.is_host_visible(place.memory_type) || self.mapped(&place, remembered).is_ok()
+        !self.pools.is_host_visible(place.memory_type) || self.mapped(&place, remembered).is_ok()
     }
 
     /// Returns true if the CPU can access an allocation. Maps its memory if it is not mapped yet; where the driver has
     /// refused that before, it is not asked again.
     pub(crate) fn is_reachable(&self, allocation: &Allocation) -> bool {
         let Ok((place, _held)) = self.hold(allocation) else { return false };
-        self.is_host_visible(place.memory_type) && self.mapped(&place, Remembered::Holds).is_ok()
+        self.pools.is_host_visible(place.memory_type) && self.mapped(&place, Remembered::Holds).is_ok()
     }
 
     /// Maps the new place of an allocation, if the old one is mapped. Returns false where the driver refuses. The caller
@@ -121,7 +90,9 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn reach(&self, place: &RawPlace) -> Result<NonNull<u8>, AccessError> {
         match place.address {
             Some(address) => Ok(address),
-            None if self.is_host_visible(place.memory_type) => Ok(self.mapped(place, Remembered::AskAgain)?),
+            None if self.pools.is_host_visible(place.memory_type) => {
+                Ok(self.mapped(place, Remembered::AskAgain)?)
+            }
             None => {
                 Err(AccessError::NotHostVisible { memory_type: place.memory_type, name: ShortName::NONE })
             }
@@ -142,7 +113,7 @@ impl<D: Device> Allocator<D> {
         if let Some(first) = objects.get(place.object).address {
             return Ok(at(first));
         }
-        let refused = self.heaps.unmappable_from(self.device(), place.memory_type);
+        let refused = self.heaps().unmappable_from(self.device(), place.memory_type);
         let refused = refused.is_some_and(|size| place.memory_size >= size);
         if refused && remembered == Remembered::Holds {
             return Err(DeviceError::MapFailed);
@@ -151,7 +122,7 @@ impl<D: Device> Allocator<D> {
         // SAFETY: the caller holds the place, so the memory is live; it is host-visible, and was not mapped when this thread
         // looked, with the lock that each thread holds which maps.
         let map = || unsafe { map_memory(self.device(), memory) };
-        let Mapped(first) = self.heaps.map(self.device(), (place.memory_type, place.memory_size), map)?;
+        let Mapped(first) = self.heaps().map(self.device(), (place.memory_type, place.memory_size), map)?;
         let of_type = self.device().properties().memory_type(place.memory_type);
         if of_type.is_some_and(|found| found.properties.needs_flush()) {
             // What queues have written before the CPU does not see, and a flush of whole atoms would write what it sees over it.

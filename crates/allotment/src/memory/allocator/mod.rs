@@ -2,45 +2,52 @@
 //! beside this one.
 
 pub(in crate::memory) mod access;
+mod ahead;
 pub(in crate::memory) mod allocate;
-pub(in crate::memory) mod batch;
-pub(in crate::memory) mod free;
+mod batch;
+mod call_site;
+pub(in crate::memory) mod custom_pools;
+mod free;
+mod from_pool;
 pub(in crate::memory) mod ladder;
+pub(in crate::memory) mod leaks;
+pub(in crate::memory) mod maintenance;
+pub(in crate::memory) mod maintenance_thread;
 pub(in crate::memory) mod mapping;
+mod movability;
 pub(in crate::memory) mod new_block;
+pub(in crate::memory) mod offers;
 pub(in crate::memory) mod preview;
-pub(in crate::memory) mod release;
+mod release;
+mod subscribe;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::time::Instant;
 
-use allotment_suballoc::{Algorithm, Alignment};
+use allotment_suballoc::Algorithm;
 
-use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use self::ladder::Reclaimable;
+use self::leaks::{LeakHandler, report_leaks};
+use self::offers::Offers;
+use crate::choices::blocks::{BlockSizes, EmptyBlockPolicy};
 use crate::choices::call_site::CallSites;
-use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
+use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use crate::events::EventLog;
-use crate::memory::allocator::ladder::Reclaimable;
-use crate::memory::block_set::BlockSet;
-use crate::memory::defragmentation::Offers;
+use crate::memory::descriptors::DescriptorHeaps;
 use crate::memory::driver::Heaps;
+use crate::memory::driver::Stalls;
 use crate::memory::mover::Movers;
-use crate::memory::pool::active::ActivePools;
 use crate::memory::pool::growth_ahead::BlockGrowth;
 use crate::memory::pool::invariants::check_pool;
-use crate::memory::pool::maintenance::ToDo;
-use crate::memory::pool::residents::Residents;
-use crate::memory::pool::served::{POOLS_PER_GROUP, POOLS_PER_TYPE, Served};
+use crate::memory::pool::pools::{PoolDefaults, Pools};
 use crate::memory::pool::shards::default_shards;
-use crate::memory::pool::{PoolSlot, PoolSlots, PoolState, Rules};
-use crate::memory::reports::{DescriptorHeaps, LeakHandler, Stalls, report_leaks};
-use crate::memory::request::{MOST_SHARDS, PoolShards, Ranking};
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::request::MOST_SHARDS;
+use crate::memory::request::Ranking;
+use crate::memory::statistics::Statistics;
 use crate::memory::time::{Time, TimeSource};
-use crate::memory::{BudgetPolicy, CreateAllocatorError, MemoryUsage};
-
-/// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
-/// linear and optimal resources use separate blocks instead.
-const ROUNDED_GRANULARITY: u64 = 4096;
+use crate::memory::{CreateAllocatorError, MemoryUsage};
 
 /// Description of an allocator.
 ///
@@ -182,29 +189,12 @@ impl AllocatorDesc {
 #[doc(alias("VmaAllocator", "vmaDestroyAllocator"))]
 #[derive(Debug)]
 pub struct Allocator<D: Device> {
-    pub(in crate::memory) device: D,
-    pub(in crate::memory) id: u32,
-    pub(in crate::memory) heaps: Heaps,
-    pub(in crate::memory) pools: PoolSlots<D>,
-    /// Number of slots: the shards of the default pools, and of the most custom pools that existed at once.
-    pub(in crate::memory) slot_count: AtomicU32,
-    /// The most shards of a pool. Those of default pools are created when they are needed.
-    pub(in crate::memory) shards: u32,
-    /// Shards of default pools from here on were never needed.
-    pub(in crate::memory) used_shards: AtomicU32,
-    /// The groups of movers of which a default pool was made, a bit each. Written before `used_shards`.
-    pub(in crate::memory) used_groups: AtomicU32,
-    /// How many threads use each shard.
-    pub(in crate::memory) residents: Residents,
-    /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
-    /// [`Slab`](crate::slab::Slab), since threads read slots without a lock.
-    pub(in crate::memory) vacant_slots: Mutex<Vec<PoolShards>>,
+    /// The pools, and the device's memory below them.
+    pub(in crate::memory) pools: Pools<D>,
     pub(in crate::memory) desc: AllocatorDesc,
     /// The ranked memory types of each memory usage, for requests without extra properties. Precomputed, since nearly
     /// all requests are such.
     pub(in crate::memory) rankings: [Ranking; MemoryUsage::ALL.len()],
-    /// Optimal images are placed in separate blocks.
-    pub(in crate::memory) separate_optimal: bool,
     /// A defragmentation of the default pools, with passes, is running.
     pub(in crate::memory) defragmented: AtomicBool,
     /// Who moves allocations.
@@ -214,13 +204,8 @@ pub struct Allocator<D: Device> {
     /// Held by the thread that maps memory which could not be mapped when it was allocated.
     pub(in crate::memory) mapping: Mutex<()>,
     pub(in crate::memory) stalls: Stalls,
-    pub(in crate::memory) time: Time,
-    pub(in crate::memory) to_do: ToDo<D>,
     /// Where its resources wait for the GPU.
     pub(in crate::memory) reclaimable: Reclaimable,
-    /// The pools that the ends of frames visit.
-    pub(in crate::memory) active: Arc<ActivePools>,
-    pub(in crate::memory) events: EventLog,
     /// Whose descriptors leak reports show.
     pub(in crate::memory) descriptor_heaps: DescriptorHeaps,
 }
@@ -263,82 +248,38 @@ impl<D: Device> Allocator<D> {
         }
         // Checked once, so that the block sizes computed from them later neither overflow nor divide by zero.
         desc.check_block_sizes(properties)?;
-        let limits = properties.limits;
-        // Decided once: the pool of a resource depends on it.
-        let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
-        let types = properties.memory_types.len() as u32;
-        // 0 would leave no pool to allocate from.
-        let shards = desc.threads.clamp(1, MOST_SHARDS);
+        let id = next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?;
         let events = EventLog::default();
         let heaps = Heaps::new(&device, &desc.heap_limits, desc.time.clone(), events.clone());
+        let time = Time::new(desc.time.clone());
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);
+        let defaults = PoolDefaults {
+            algorithm: desc.algorithm,
+            block_sizes: desc.block_sizes,
+            block_sizes_of_types: desc.block_sizes_of_types.clone(),
+            empty_blocks: desc.empty_blocks,
+            block_growth: desc.block_growth,
+            memory_types: desc.memory_types,
+            // 0 would leave no pool to allocate from.
+            shards: desc.threads.clamp(1, MOST_SHARDS),
+        };
         Ok(Self {
-            heaps,
-            pools: PoolSlots::new(),
-            // The default pools have fixed indices, so a request finds its pool without a search.
-            slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
-            shards,
-            used_shards: AtomicU32::new(0),
-            used_groups: AtomicU32::new(0),
-            residents: Residents::default(),
-            vacant_slots: Mutex::default(),
-            id: next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?,
-            separate_optimal,
+            pools: Pools::new(device, id, (heaps, time, events), defaults),
             rankings,
             defragmented: AtomicBool::new(false),
             movers: Movers::default(),
             offers: Offers::default(),
             mapping: Mutex::default(),
             stalls: Stalls::default(),
-            time: Time::new(desc.time.clone()),
-            to_do: ToDo::default(),
             reclaimable: Reclaimable::default(),
-            active: Arc::default(),
             descriptor_heaps: DescriptorHeaps::default(),
-            events,
             desc,
-            device,
         })
     }
 
     /// Returns the descriptor heaps.
     pub(crate) fn descriptor_heaps(&self) -> &DescriptorHeaps {
         &self.descriptor_heaps
-    }
-
-    /// Creates the default pool at an index.
-    pub(in crate::memory) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
-        let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());
-        let (memory_type, served) = Served::by(place);
-        let properties = self.device.properties();
-        let found = properties.memory_type(memory_type)?;
-        let optimal_only = self.separate_optimal && served.optimal;
-        let granularity = properties.limits.buffer_image_granularity;
-        let rules = Rules {
-            algorithm: self.desc.algorithm,
-            sizing: BlockSize::Growing(self.desc.block_sizes_of(memory_type)),
-            // No block before the first request: a device has more memory types than a program uses.
-            min_blocks: Vec::new(),
-            max_blocks: u32::MAX,
-            alignment: Alignment::ONE,
-            // In a pool of optimal images alone no linear resource is near, so no granularity is needed between them.
-            granularity: if optimal_only { Alignment::ONE } else { granularity },
-            // They have pools of their own.
-            separate_movable: false,
-            empty_blocks: self.desc.empty_blocks,
-            // Each request states its own policy; the pool of a memory type has none.
-            budget: BudgetPolicy::AllowOverBudget,
-            priority: Priority::NORMAL,
-            priorities: self.device.priority_support(),
-            options: None,
-            ahead: self.desc.block_growth.watermark(),
-            name: None,
-        };
-        let (multiple, objects) = (self.flush_multiple(memory_type), self.pools.objects());
-        let heap = (found.heap, self.heaps.heap_size(found.heap));
-        let set = BlockSet::new(shard, memory_type, heap, multiple, self.desc.algorithm, objects);
-        let shards = PoolShards { first: place, stride: self.pools_per_shard(), count: self.shards };
-        Some(PoolState::new(rules, (shards, shard), vec![set], &self.active, &self.events))
     }
 
     /// Returns the device of the allocator.
@@ -354,16 +295,31 @@ impl<D: Device> Allocator<D> {
     /// ```
     #[doc(alias("vmaGetAllocatorInfo", "VmaAllocatorInfo"))]
     pub fn device(&self) -> &D {
-        &self.device
+        self.pools.device()
     }
 
     /// Returns the log that the allocator and what works with it write their events to.
     pub(crate) fn events(&self) -> &EventLog {
-        &self.events
+        self.pools.events()
+    }
+
+    /// Returns what every allocation from the driver is counted in.
+    pub(in crate::memory) fn heaps(&self) -> &Heaps {
+        self.pools.heaps()
     }
 
     pub(in crate::memory) fn id(&self) -> u32 {
-        self.id
+        self.pools.id()
+    }
+
+    /// Does work that its caller waits for, and counts the time as a stall.
+    pub(in crate::memory) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        let waited = began.elapsed();
+        self.stalls.add(waited);
+        self.emit_stall(waited);
+        done
     }
 
     /// Returns the description that the allocator was created with.
@@ -381,51 +337,46 @@ impl<D: Device> Allocator<D> {
         &self.desc
     }
 
-    /// Returns all pool slots that exist, default pools first.
-    pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
-        self.indexed_slots().map(|(_, slot)| slot)
+    /// Returns the memory in use in all pools. Reads counters and takes no lock.
+    ///
+    /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads allocate
+    /// or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile may be
+    /// counted in both, or in neither.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let now = allocator.statistics();
+    /// assert_eq!((now.allocations, now.allocation_bytes, now.blocks), (1, 1000, 1));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(never)]
+    #[doc(alias = "capacity")]
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.pools.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
     }
 
-    /// Returns all pool slots that exist, with their indices.
-    pub(in crate::memory) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        // Default pools of shards that no thread used have an index each, and no slot.
-        let default = 0..self.used_shards.load(Ordering::Acquire) * self.pools_per_shard();
-        let used = self.used_groups.load(Ordering::Relaxed);
-        let groups = default.step_by(POOLS_PER_GROUP as usize);
-        let groups = groups.filter(move |&first| used >> Served::by(first).1.movers & 1 != 0);
-        let with_slot = |index| Some((index, self.pools.get(index)?));
-        groups
-            .flat_map(|first| first..first + POOLS_PER_GROUP)
-            .filter_map(with_slot)
-            .chain(self.custom_slots())
-    }
-
-    /// Returns the slots of custom pools, with their indices.
-    pub(in crate::memory) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        // A slot is counted before it is created, so an index without a slot is skipped.
-        let count = self.slot_count.load(Ordering::Acquire);
-        let custom = self.default_pool_count()..count;
-        custom.filter_map(|index| Some((index, self.pools.get(index)?)))
-    }
-
-    /// Returns the slots of the default pools of a memory type.
-    pub(in crate::memory) fn default_slots(
-        &self,
-        memory_type: MemoryTypeIndex,
-    ) -> impl Iterator<Item = &PoolSlot<D>> {
-        let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
-        let is_of_type = move |index: u32| Served::by(index % self.pools_per_shard()).0 == memory_type;
-        default.filter(move |&(index, _)| is_of_type(index)).map(|(_, slot)| slot)
-    }
-
-    /// Returns the number of default pools per shard.
-    pub(in crate::memory) fn pools_per_shard(&self) -> u32 {
-        self.device.properties().memory_types.len() as u32 * POOLS_PER_TYPE
-    }
-
-    /// Returns the number of default pools of all shards. Those of shard 0 come first, in the order of memory types.
-    pub(in crate::memory) fn default_pool_count(&self) -> u32 {
-        self.pools_per_shard() * self.shards
+    /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
+    /// milliseconds to answer.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::device::MemoryHeapIndex;
+    /// allocator.device().set_budget(MemoryHeapIndex(0), 1 << 30); // another program began
+    /// allocator.refresh_budgets();
+    /// assert_eq!(allocator.reports().memory_heaps()[0].budget, 1 << 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refresh_budgets(&self) {
+        self.heaps().refresh(self.device());
     }
 
     /// Walks all structures and panics unless they agree with each other. Hidden, and no part of the stable
@@ -440,13 +391,14 @@ impl<D: Device> Allocator<D> {
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         let mut bytes = 0;
-        for index in 0..self.slot_count.load(Ordering::Acquire) {
-            let Some(shards) = self.shards_from(index) else { continue };
+        for index in 0..self.pools.slot_count() {
+            let Some(shards) = self.pools.shards_from(index) else { continue };
             let slots: Vec<_> = shards.indices().filter_map(|index| self.pools.get(index)).collect();
             bytes += check_pool(&slots);
         }
-        bytes += self.bytes_to_return();
-        let reserved: u64 = self.reports().memory_heaps().iter().map(|report| report.reserved).sum();
+        bytes += self.pools.to_do().bytes_to_free();
+        let heaps = (0..self.heaps().count()).map(|heap| MemoryHeapIndex(heap as u8));
+        let reserved: u64 = heaps.map(|heap| self.heaps().report(heap).reserved).sum();
         assert_eq!(bytes, reserved, "the pools hold all memory that was allocated from the driver");
     }
 }
@@ -457,7 +409,7 @@ impl<D: Device> Drop for Allocator<D> {
         // The leak handler is the caller's code. If it panics, the guard still frees the memory.
         let _last = GivesBack(self);
         report_leaks(self);
-        self.events.close();
+        self.events().close();
     }
 }
 
@@ -470,8 +422,8 @@ impl<D: Device> Drop for GivesBack<'_, D> {
         // Memory that waits for maintenance has left its pool, so the pools below no longer have it.
         allocator.return_memory();
         // Taken out of all locks first: freeing calls the driver.
-        let pools: Vec<_> = allocator.slots().map(PoolSlot::take_pool).collect();
-        pools.into_iter().flatten().for_each(|state| allocator.give_back(state));
+        let pools: Vec<_> = allocator.pools.slots().map(PoolSlot::take_pool).collect();
+        allocator.free_all(pools.into_iter().flatten().flat_map(PoolState::into_memory));
     }
 }
 

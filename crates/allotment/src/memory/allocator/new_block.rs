@@ -2,13 +2,11 @@
 //!
 //! No pool is locked during a driver call. A [`PendingBlock`] tells other threads that one is under way.
 
-use crate::device::{
-    Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
-};
+use crate::device::{Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, OwnedMemory, Priority};
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
-use crate::memory::driver::{Terms, heap_of};
+use crate::memory::driver::heap_of;
 use crate::memory::pool::requests::{Expected, NeededBlock, Placed};
 use crate::memory::pool::{BlockPlan, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
 use crate::memory::request::AllocationRequest;
@@ -20,26 +18,6 @@ use crate::memory::{AllocationError, ShortName};
 pub(in crate::memory) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize { name: ShortName::NONE };
 
 impl<D: Device> Allocator<D> {
-    /// Returns the refusal of all sizes of a plan, where each of them was refused before and nothing has changed since.
-    /// Costs no driver call.
-    pub(in crate::memory) fn known_refusal(
-        &self,
-        plan: &BlockPlan,
-        (sizes, rounded): (PlanSizes, &RoundedRequest),
-        (memory_type, terms): (MemoryTypeIndex, Terms),
-    ) -> Option<AllocationError> {
-        let heap = heap_of(&self.device, memory_type).ok()?;
-        // An idle block would be freed for the request.
-        if self.pools.objects().idle_in(heap.get()) != 0 || self.heaps.refused_none(memory_type) {
-            return None;
-        }
-        let mut refused = None;
-        for (size, _) in plan.attempts(sizes, self.heaps.room_for_block(&self.device, heap), rounded) {
-            refused = Some(self.heaps.refused_before(&self.device, memory_type, size, terms)?);
-        }
-        refused
-    }
-
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
     /// block takes their place rather than being added to them. Called with no lock held.
     pub(in crate::memory) fn allocate_block_replacing_stale(
@@ -54,9 +32,9 @@ impl<D: Device> Allocator<D> {
         self.waiting(|| {
             // Only if the budget allows the block: a request that is refused must have freed nothing.
             let allowed =
-                self.heaps.check(&self.device, source.memory_type, preferred, source.terms.budget).is_ok();
+                self.heaps().check(self.device(), source.memory_type, preferred, source.terms.budget).is_ok();
             // With a maintenance thread, that thread frees blocks.
-            if allowed && !self.grows_ahead() {
+            if allowed && !self.pools.grows_ahead() {
                 self.free_all(self.pass_time(now));
                 self.release_each(|| slot.take_stale(preferred));
             }
@@ -107,15 +85,15 @@ impl<D: Device> Allocator<D> {
         before: AllocationError,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
         let Source { memory_type, priority, dedicated_priority, ref options, terms, .. } = *source;
-        let heap = heap_of(&self.device, memory_type)?;
+        let heap = heap_of(self.device(), memory_type)?;
         let mut refused = before;
-        for (size, role) in plan.attempts(sizes, self.heaps.room_for_block(&self.device, heap), rounded) {
+        for (size, role) in plan.attempts(sizes, self.heaps().room_for_block(self.device(), heap), rounded) {
             let priority = if role == Role::Shared { priority } else { dedicated_priority };
             let desc =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
-            let make = || OwnedMemory::allocate(&self.device, &desc, terms.mapping);
+            let make = || OwnedMemory::allocate(self.device(), &desc, terms.mapping);
             let terms = plan.terms(size, terms);
-            match self.heaps.allocate(&self.device, (memory_type, size), terms, make) {
+            match self.heaps().allocate(self.device(), (memory_type, size), terms, make) {
                 Ok(memory) => {
                     self.name_block(&memory, source);
                     return Ok((memory, role));
@@ -137,12 +115,12 @@ impl<D: Device> Allocator<D> {
             None => format!("block of memory type {}", source.memory_type),
         };
         // SAFETY: the memory is owned by the caller, so it is live.
-        unsafe { self.device.name_memory(memory.handle(), &name) };
+        unsafe { self.device().name_memory(memory.handle(), &name) };
     }
 
     /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
     pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex, but: Option<&PoolSlot<D>>) -> u64 {
-        let others = self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but)));
+        let others = self.pools.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but)));
         others.map(|slot| slot.empty_bytes(heap)).sum()
     }
 
@@ -155,20 +133,19 @@ impl<D: Device> Allocator<D> {
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        self.accept_or_free(pool, pending.insert(memory, rounded, request))
+        let placed = self.pools.placed_or_freed(pending.insert(memory, rounded, request))?;
+        Ok(self.accept(pool, placed))
     }
 
-    /// Returns the token of a request that was placed in a block that is new in its pool; or frees the memory that the pool
-    /// did not take.
-    pub(in crate::memory) fn accept_or_free(
-        &self,
-        pool: u32,
-        placed: Result<Placed<D>, (AllocationError, Option<OwnedMemory<D>>)>,
-    ) -> Result<Allocation, AllocationError> {
-        placed.map(|placed| self.accept(pool, placed)).map_err(|(error, memory)| {
-            memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
-            error
-        })
+    /// Returns the token of a request that has its place. The caller holds no lock.
+    pub(in crate::memory) fn accept(&self, pool: u32, placed: Placed<D>) -> Allocation {
+        let Placed { in_use, changed_priority, is_low } = placed;
+        if is_low {
+            self.pools.to_do().ring();
+        }
+        let token = self.pools.token_of(pool, in_use);
+        self.set_priority(&token, changed_priority);
+        token
     }
 
     /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the
@@ -179,11 +156,11 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<NeededBlock<'_, D>, AllocationError> {
-        let slot = self.shard(pool)?;
+        let slot = self.pools.shard(pool)?;
         loop {
-            match self.expect_dedicated(slot, set, request)? {
+            match self.pools.expect_dedicated(slot, set, request)? {
                 Expected::Block(needed) => return Ok(needed),
-                Expected::Full(memory) => self.heaps.free(&self.device, memory),
+                Expected::Full(memory) => self.heaps().free(self.device(), memory),
             }
         }
     }
@@ -201,7 +178,7 @@ impl<D: Device> Allocator<D> {
         if D::Memory::from_raw(place.memory) == memory {
             // SAFETY: the allocation is in the memory, so it is live, and only the thread that used it first calls
             // this.
-            let result = unsafe { self.device.set_memory_priority(memory, priority) };
+            let result = unsafe { self.device().set_memory_priority(memory, priority) };
             // A priority is a hint; the memory is usable without it.
             let _ = result;
         }

@@ -3,8 +3,11 @@
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::PlanSizes;
+use crate::memory::pool::Pool;
 use crate::memory::pool::requests::WouldPlace;
+use crate::memory::pool::shards::both_sets;
 use crate::memory::request::AllocationRequest;
+use crate::memory::request::PoolShards;
 use crate::memory::{AllocationError, AllocationOptions, ShortName};
 
 /// The effect that a request would have; see [`Allocator::preview`].
@@ -80,9 +83,67 @@ impl<D: Device> Allocator<D> {
             });
         }
         self.by_ranking(request, |memory_type, request| {
-            let preview = self.preview_shards(self.default_pool_for(memory_type, request), 0, request);
+            let preview = self.preview_shards(self.pools.default_pool_for(memory_type, request), 0, request);
             preview.or_else(|refused| self.preview_among_others(memory_type, request, refused))
         })
+    }
+
+    /// Previews what [`place_in_other_set`](Self::place_in_other_set) does for a request that was refused.
+    pub(in crate::memory) fn preview_in_other_set(
+        &self,
+        pool: &Pool,
+        set: usize,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> Result<AllocationPreview, AllocationError> {
+        let Some(other) = pool.other_set(set).filter(|_| refused.falls_through()) else {
+            return Err(refused);
+        };
+        if let Some(memory_type) = self.pools.would_place_in_any(pool.shards(), other, request)? {
+            return Ok(AllocationPreview::Fits { memory_type });
+        }
+        Err(self.pools.with_room_of(both_sets(pool, [set, other]), refused))
+    }
+
+    /// Previews an allocation from one memory type of a pool.
+    pub(in crate::memory) fn preview_shards(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<AllocationPreview, AllocationError> {
+        let own = shards.own();
+        self.pools.shard(own)?;
+        let preview = self.preview_from_pool(own, set, request);
+        if matches!(preview, Ok(AllocationPreview::Fits { .. }))
+            || !self.pools.others_have_memory(shards, own)
+        {
+            return preview;
+        }
+        // Room in other shards counts where they lend it, and where no block can be allocated, as in `allocate_from_shards`.
+        let others = self.pools.would_place_in_others(shards, (own, set), preview.is_err(), request)?;
+        if let Some(memory_type) = others {
+            return Ok(AllocationPreview::Fits { memory_type });
+        }
+        preview.map_err(|refused| self.pools.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
+    }
+
+    /// Previews what [`place_among_others`](Self::place_among_others) does for a request that was refused.
+    pub(in crate::memory) fn preview_among_others(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> Result<AllocationPreview, AllocationError> {
+        if !refused.falls_through() {
+            return Err(refused);
+        }
+        for others in self.pools.default_pools_of_others(memory_type, request) {
+            if let Some(memory_type) = self.pools.would_place_in_any(others, 0, request)? {
+                return Ok(AllocationPreview::Fits { memory_type });
+            }
+        }
+        Err(self.pools.with_room_of_all_groups(memory_type, request, refused))
     }
 
     /// Previews a request for one memory type of one shard.
@@ -93,7 +154,7 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-        let (plan, rounded, (memory_type, heap), terms) = match self.would_place(slot, set, request)? {
+        let (plan, rounded, (memory_type, heap), terms) = match self.pools.would_place(slot, set, request)? {
             WouldPlace::Fits { memory_type } => return Ok(AllocationPreview::Fits { memory_type }),
             WouldPlace::NeedsBlock { plan, rounded, of, terms } => (plan, rounded, of, terms),
         };
@@ -102,10 +163,10 @@ impl<D: Device> Allocator<D> {
         // Never returned: a plan has at least one size.
         let mut refused = AllocationError::ZeroSize { name: ShortName::NONE };
         let mut first = true;
-        let room = self.heaps.room_for_block(&self.device, heap);
+        let room = self.heaps().room_for_block(self.device(), heap);
         for (bytes, _) in plan.attempts(PlanSizes::All, room, &rounded) {
             let terms = plan.terms(bytes, terms);
-            if let Some(known) = self.heaps.refused_before(&self.device, memory_type, bytes, terms) {
+            if let Some(known) = self.heaps().refused_before(self.device(), memory_type, bytes, terms) {
                 request.note_answered();
                 // As in `allocate_block`: without a number of bytes, no smaller size is tried after the first.
                 if first && known.refused_bytes(request.at_last).is_none() {
@@ -114,7 +175,7 @@ impl<D: Device> Allocator<D> {
                 (refused, first) = (known, false);
                 continue;
             }
-            match self.heaps.check(&self.device, memory_type, bytes, terms.budget) {
+            match self.heaps().check(self.device(), memory_type, bytes, terms.budget) {
                 Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
                 Err(error) if error.falls_through() => (refused, first) = (error, false),
                 Err(error) => return Err(error),

@@ -5,8 +5,8 @@
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::events::Event;
 use crate::memory::allocator::Allocator;
-use crate::memory::block_set::BlockSet;
-use crate::memory::pool::{FrameEnd, PoolSlot, PoolState, TakesUnwanted};
+use crate::memory::pool::{FrameEnd, PoolSlot, TakesUnwanted};
+use crate::memory::time::Moment;
 
 impl<D: Device> Allocator<D> {
     /// Marks the end of a frame, which advances the clock of the empty-block policy. Visits the pools that were used lately or
@@ -34,26 +34,26 @@ impl<D: Device> Allocator<D> {
     #[doc(alias("vmaSetCurrentFrameIndex", "set_current_frame_index"))]
     pub fn end_frame(&self) {
         let mut unwanted = None;
-        let grows_ahead = self.grows_ahead();
+        let grows_ahead = self.pools.grows_ahead();
         // First: from here on a thread that reads the clock counts no real time beside this frame.
-        let passed = self.time.note_frame();
+        let passed = self.pools.time().note_frame();
         self.emit_frame_end(passed);
         self.withdraw_old_offers();
-        self.active.count_frame();
-        passed.into_iter().for_each(|now| self.active.note_moment(now));
-        self.active.each(|index| {
+        self.pools.active().count_frame();
+        passed.into_iter().for_each(|now| self.pools.active().note_moment(now));
+        self.pools.active().each(|index| {
             let Some(slot) = self.pools.get(index) else { return };
             // One a frame; the maintenance thread makes the driver calls, if there is one.
             let takes =
                 if grows_ahead || unwanted.is_some() { TakesUnwanted::No } else { TakesUnwanted::Yes };
             match slot.end_frame(passed, takes) {
                 FrameEnd::Took(memory) => unwanted = Some(memory),
-                FrameEnd::HasEmpty if grows_ahead => self.to_do.ring(),
+                FrameEnd::HasEmpty if grows_ahead => self.pools.to_do().ring(),
                 FrameEnd::HasEmpty | FrameEnd::NothingIsEmpty => {}
             }
         });
         if let Some(memory) = unwanted {
-            self.waiting(|| self.heaps.free(&self.device, memory));
+            self.waiting(|| self.heaps().free(self.device(), memory));
         }
     }
 
@@ -81,20 +81,20 @@ impl<D: Device> Allocator<D> {
     pub fn trim(&self) -> bool {
         // First, since a block whose last ranges wait for requests is empty as well. Whoever reads the events sees it in this
         // order, and can repeat it.
-        for slot in self.slots() {
+        for slot in self.pools.slots() {
             slot.flush();
         }
         let any = self.release_empty(None, None);
         self.shrink_tables();
-        if self.events.is_read() {
-            self.events.push_always(|_| Event::Trimmed);
+        if self.events().is_read() {
+            self.events().push_always(|_| Event::Trimmed);
         }
         any
     }
 
     /// Frees the host memory that tables have for more allocations than there are.
     fn shrink_tables(&self) {
-        for slot in self.slots() {
+        for slot in self.pools.slots() {
             drop(slot.shrink());
         }
     }
@@ -107,7 +107,7 @@ impl<D: Device> Allocator<D> {
     ) -> bool {
         // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
-        for slot in self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
+        for slot in self.pools.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
             // Some at a time.
             loop {
                 let memory = slot.take_empty(heap);
@@ -125,19 +125,27 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn release_each(&self, mut take: impl FnMut() -> Option<OwnedMemory<D>>) -> u32 {
         let mut count = 0;
         while let Some(memory) = take() {
-            self.heaps.free(&self.device, memory);
+            self.heaps().free(self.device(), memory);
             count += 1;
         }
         count
     }
 
-    /// Frees all memory of a pool that is destroyed.
-    pub(in crate::memory) fn give_back(&self, state: PoolState<D>) {
-        self.free_all(state.sets.into_iter().flat_map(BlockSet::into_memory));
+    /// Advances the clocks of all pools to `now`, unless another call did so in this tick. Returns the blocks that were
+    /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested
+    /// instead.
+    pub(in crate::memory) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
+        if !self.pools.time().is_due(now) {
+            return Vec::new();
+        }
+        // A program without frames ends none, where it would be done.
+        self.announce_if_asked();
+        self.withdraw_old_offers();
+        self.pools.pass_time(now)
     }
 
     /// Frees memory objects that belong to no pool.
     pub(in crate::memory) fn free_all(&self, memory: impl IntoIterator<Item = OwnedMemory<D>>) {
-        memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+        memory.into_iter().for_each(|memory| self.heaps().free(self.device(), memory));
     }
 }

@@ -23,11 +23,12 @@ use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
+use crate::memory::allocator::offers::{ClosedBlock, Reserved};
 use crate::memory::mover::Mover;
 use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
-use crate::memory::pool::moves::{Close, MayBegin, NewPlace, ReservedPlace, SurveyedAllocation};
+use crate::memory::pool::moves::{Close, MayBegin, NewPlace, SurveyedAllocation};
 use crate::memory::pool::{PoolSlot, TwoShards};
-use crate::memory::token::{Allocation, AllocationId};
+use crate::memory::token::AllocationId;
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
 pub(super) const AT_ONCE: usize = 16;
@@ -107,22 +108,6 @@ pub(super) enum EvacuationState {
     Cancelled,
     /// All moves have ended, and the block is empty.
     Emptied,
-}
-
-#[derive(Debug)]
-pub(super) struct Reserved {
-    pub(super) from: AllocationId,
-    pub(super) to: Allocation,
-    /// Bytes that the move copies.
-    pub(super) copied: u64,
-}
-
-impl Reserved {
-    /// Returns the place that is reserved for an allocation in the pool at an index.
-    pub(super) fn new(from: AllocationId, pool: u32, place: &ReservedPlace) -> Self {
-        let &ReservedPlace { record, generation, copied, .. } = place;
-        Self { from, to: Allocation { allocator: from.allocator, pool, record, generation }, copied }
-    }
 }
 
 /// How to continue with a block.
@@ -250,12 +235,13 @@ impl Evacuation {
         }
     }
 
-    /// Returns the evacuation of the same block with all the reserved places, which this one has no longer.
-    pub(super) fn take_offered(&mut self) -> Self {
+    /// Takes the reserved places, which are to be offered to owners.
+    pub(super) fn take_offered(&mut self) -> (ClosedBlock, VecDeque<Reserved>) {
         self.state = EvacuationState::Offered;
-        let reserved = core::mem::take(&mut self.reserved);
-        let cost = core::mem::take(&mut self.uncopied);
-        Self { reserved, closing: self.closing, ..Self::new(self.arena, self.block, self.size, cost) }
+        self.uncopied = 0;
+        let Self { arena, closing, size, .. } = *self;
+        let closed = ClosedBlock { pool: arena.pool, block: self.block(), closing, size };
+        (closed, core::mem::take(&mut self.reserved))
     }
 
     /// Returns the block, in its pool.
@@ -431,7 +417,7 @@ impl Evacuation {
                 // directions do not wait for each other.
                 // Dropped first, or the thread would wait for itself.
                 *locks = None;
-                *locks = allocator.lock_two(pool, destination);
+                *locks = allocator.pools.lock_two(pool, destination);
             }
             let Some(locks) = locks else { return OnePlace::NotNeeded };
             // Asked for each destination anew: between two pairs of locks the owner may free it, or another run move
@@ -443,7 +429,7 @@ impl Evacuation {
             let Some(reserved) = locks.reserve_place((record, generation), NewPlace::Planned(block)) else {
                 continue;
             };
-            let from = AllocationId { allocator: allocator.id, pool, record, generation };
+            let from = AllocationId { allocator: allocator.id(), pool, record, generation };
             self.reserved.push_back(Reserved::new(from, destination, &reserved));
             // An allocation that was not planned has no block here, so it always counts as found elsewhere.
             return if reserved.block == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };

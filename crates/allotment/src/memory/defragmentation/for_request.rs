@@ -115,10 +115,10 @@ impl<D: Device> Allocator<D> {
     pub(super) fn pools_for(&self, request: &AllocationRequest<'_>) -> Vec<(PoolShards, u8)> {
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         match &request.options.pool {
-            Some(pool) if pool.allocator() != self.id => Vec::new(),
+            Some(pool) if pool.allocator() != self.id() => Vec::new(),
             Some(pool) => {
                 let has = |memory_type| {
-                    let found = self.device.properties().memory_type(memory_type);
+                    let found = self.device().properties().memory_type(memory_type);
                     found.is_some_and(|found| found.properties.contains(required))
                 };
                 let types = pool.memory_types().enumerate();
@@ -134,8 +134,8 @@ impl<D: Device> Allocator<D> {
             None => {
                 let Ok(ranking) = self.ranking(request) else { return Vec::new() };
                 let pools = ranking.types(allowed).flat_map(|memory_type| {
-                    let own = self.default_pool_for(memory_type, request);
-                    let others = self.default_pools_of_others(memory_type, request);
+                    let own = self.pools.default_pool_for(memory_type, request);
+                    let others = self.pools.default_pools_of_others(memory_type, request);
                     core::iter::once(own).chain(others).map(|pool| (pool, 0))
                 });
                 pools.collect()

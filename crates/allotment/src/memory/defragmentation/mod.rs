@@ -69,7 +69,7 @@ pub mod layout {
 }
 
 // Offers of moves, which an owner accepts at a time of its own.
-pub(super) use self::offers::{Offer, OfferEnded, Offers};
+pub(super) use self::offers::{Offer, OfferEnded};
 
 // A run that moves resources for a defragmenter, and the room that it makes for one request.
 pub(super) use self::desc::Spent;
@@ -83,7 +83,6 @@ use self::room::RoomRun;
 use super::allocator::Allocator;
 use super::mover::MoverId;
 use super::pool::{Pool, PoolSlot};
-use super::token::{Allocation, AllocationId};
 use crate::device::Device;
 use crate::memory::mover::Mover;
 use allotment_suballoc::Algorithm;
@@ -350,17 +349,6 @@ impl<D: Device> Allocator<D> {
         let others = run.room().into_iter().flat_map(RoomRun::take_other_scopes);
         others.for_each(|scope| self.end_passes(scope, mover));
     }
-
-    /// Records that the copy of an allocation's bytes has completed, so that it may be accessed and moved again.
-    pub(super) fn note_arrived(&self, id: AllocationId) {
-        self.pools.get(id.pool).into_iter().for_each(|slot| _ = slot.note_reserved(id, false));
-    }
-
-    /// Frees an allocation that is known to belong to this allocator.
-    pub(super) fn free_own(&self, allocation: Allocation) {
-        let freed = self.free(allocation);
-        debug_assert!(freed.is_ok(), "the allocation belongs to this allocator");
-    }
 }
 
 impl<'a, D: Device> Defragmentation<'a, D> {
@@ -460,7 +448,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
         desc: DefragmentationDesc,
     ) -> Result<Self, DefragmentationError> {
         // The index of a pool of another allocator would name a wrong pool here.
-        if pool.is_some_and(|pool| pool.allocator() != allocator.id) {
+        if pool.is_some_and(|pool| pool.allocator() != allocator.id()) {
             return Err(DefragmentationError::WrongPool);
         }
         let scope = pool.map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));

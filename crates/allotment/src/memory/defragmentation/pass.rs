@@ -189,8 +189,8 @@ impl<D: Device> Move<D> {
         };
         // As `finish`, for one move that an owner has accepted by itself.
         let alone = slot.keep_accesses_out();
-        let ended =
-            self.end_and_keep(allocator.lock_two(self.id.pool, self.pool_of_new_place()).as_mut(), false);
+        let ended = self
+            .end_and_keep(allocator.pools.lock_two(self.id.pool, self.pool_of_new_place()).as_mut(), false);
         drop(alone);
         self.ended = Some(ended.outcome);
         ended
@@ -554,7 +554,7 @@ fn finish<D: Device>(
         let Some(slot) = allocator.pools.get(pool) else { return };
         // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
         let alone = slot.keep_accesses_out();
-        let mut guard = allocator.lock_two(pool, to);
+        let mut guard = allocator.pools.lock_two(pool, to);
         let pairs = batch.iter().filter_map(|one| Some((one.id.record, one.reserved.as_ref()?.record)));
         guard.iter_mut().for_each(|shards| shards.read_ahead(pairs.clone()));
         for (index, one) in (first..).zip(batch.iter_mut()) {
@@ -562,7 +562,9 @@ fn finish<D: Device>(
             // With `end_with` a queue may still read it: then it becomes an allocation that the caller passes on.
             let end = match sources {
                 Sources::Leave => one.end_and_keep(guard.as_mut(), arriving(index)),
-                Sources::Free => one.end_and_free(guard.as_mut(), || allocator.time.now(), &mut freed),
+                Sources::Free => {
+                    one.end_and_free(guard.as_mut(), || allocator.pools.time().now(), &mut freed)
+                }
             };
             one.ended = Some(end.outcome);
             ended.push(end);

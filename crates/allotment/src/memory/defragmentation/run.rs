@@ -545,7 +545,7 @@ fn moved_by<D: Device>(
     allocator: &Allocator<D>,
     allocation: &SurveyedAllocation,
 ) -> Option<MovedBy> {
-    let was_ignored = !ignored.is_empty() && ignored.contains(&allocation.id(allocator.id));
+    let was_ignored = !ignored.is_empty() && ignored.contains(&allocation.id(allocator.id()));
     (!was_ignored).then(|| mover.moves(allocation.mover))
 }
 

@@ -45,14 +45,14 @@ impl Scope {
         let all = |shards| SurveyedPool { shards, set: None };
         match self {
             Self::DefaultPools => {
-                let (stride, count) = (allocator.pools_per_shard(), allocator.shards);
                 // Passes have a plan that says what is in all pools.
                 let serves_it = |served: Served| {
                     let serves = |mover| served.movers == MoverId::group(Some(mover));
                     !mover.is_defragmenter() || serves(mover) || serves(mover.owners())
                 };
-                let places = (0..stride).filter(|&place| serves_it(Served::by(place).1));
-                places.map(|first| all(PoolShards { first, stride, count })).collect()
+                let places = 0..allocator.pools.pools_per_shard();
+                let places = places.filter(|&place| serves_it(Served::by(place).1));
+                places.map(|place| all(allocator.pools.shards_of_default(place))).collect()
             }
             Self::Pool(shards) => vec![all(shards)],
         }
@@ -256,7 +256,7 @@ impl Survey {
     fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>, pool: SurveyedPool, index: u32) {
         // A shard without memory has nothing to move, and a default pool's state may not have been created yet.
         let Some(slot) = allocator.pools.get(index).filter(|slot| slot.has_memory()) else { return };
-        let tick = allocator.time.now().tick;
+        let tick = allocator.pools.time().now().tick;
         for set in 0..slot.counters.len() as u8 {
             if pool.set.is_some_and(|only| only != set) {
                 continue;

@@ -201,7 +201,7 @@ mod tests {
 
         fn active(&self) -> usize {
             let mut count = 0;
-            self.allocator.active.each(|_| count += 1);
+            self.allocator.pools.active().each(|_| count += 1);
             count
         }
     }

@@ -6,7 +6,7 @@ use super::{PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Announcement, Event};
 use crate::memory::ExpectedLifetime;
-use crate::memory::allocator::Allocator;
+use crate::memory::pool::pools::Pools;
 use crate::memory::pool::served::Served;
 use crate::memory::token::Record;
 use crate::sync::locked;
@@ -14,7 +14,7 @@ use crate::sync::locked;
 /// The allocations that are announced while other threads wait for the lock of their pool.
 const AT_ONCE: u32 = 512;
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Pools<D> {
     /// Announces the blocks of all shards. Returns the shards, each with the announcement that goes on.
     pub(in crate::memory) fn announce_blocks(&self, first: u32) -> Vec<(u32, Announcement)> {
         let Some(shards) = self.shards_from(first) else { return Vec::new() };
@@ -23,19 +23,19 @@ impl<D: Device> Allocator<D> {
         let mut all = self.lock_shards(shards);
         // The same for all: where the log begins another one in between, the reader hears of none of them.
         let epoch = self.events.epoch();
-        for (index, _, guard) in all.iter_mut().flatten() {
+        for LockedShard { index, guard, .. } in all.iter_mut().flatten() {
             let announcement = guard.as_mut().and_then(|state| self.announce_pool(*index, state, epoch));
             announced.extend(announcement.map(|announcement| (*index, announcement)));
         }
         drop(all);
         // Who found one of them taken stays away from it otherwise, perhaps for longer than this took.
-        shards.indices().filter_map(|index| self.pools.get(index)).for_each(|slot| slot.state.pass());
+        shards.indices().filter_map(|index| self.slots.get(index)).for_each(|slot| slot.state.pass());
         announced
     }
 
     /// Announces some allocations of a shard. Returns false when that was the last of them.
     pub(in crate::memory) fn announce_piece(&self, index: u32, announcement: &Announcement) -> bool {
-        let Some(slot) = self.pools.get(index) else { return false };
+        let Some(slot) = self.slots.get(index) else { return false };
         slot.state.look(|state| {
             state.as_mut().is_some_and(|state| state.announce_some(slot, announcement, AT_ONCE))
         })
@@ -48,13 +48,13 @@ impl<D: Device> Allocator<D> {
             let mut indices = shards.indices();
             let all: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| {
                 let index = indices.next()?;
-                let slot = self.pools.get(index)?;
-                Some((index, slot, locked(&slot.state)))
+                let slot = self.slots.get(index)?;
+                Some(LockedShard { index, slot, guard: locked(&slot.state) })
             });
             // One that another thread made meanwhile, below those that were locked already. Whoever installs it relies on
             // an announcement of all.
             let is_missed =
-                |(index, one): (u32, &Option<_>)| one.is_none() && self.pools.get(index).is_some();
+                |(index, one): (u32, &Option<_>)| one.is_none() && self.slots.get(index).is_some();
             if !shards.indices().zip(&all).any(is_missed) {
                 return all;
             }
@@ -64,12 +64,11 @@ impl<D: Device> Allocator<D> {
     /// Returns the shards of the pool whose shard 0 is in a slot; `None` where there is none.
     pub(in crate::memory) fn shards_from(&self, first: u32) -> Option<PoolShards> {
         if first < self.default_pool_count() {
-            let (stride, count) = (self.pools_per_shard(), self.shards);
             // Other shards may exist where shard 0 was never used.
-            return (first < stride).then_some(PoolShards { first, stride, count });
+            return (first < self.pools_per_shard()).then(|| self.shards_of_default(first));
         }
         let shards = |state: &PoolState<D>| (state.shard == 0).then_some(state.shards);
-        self.pools.get(first)?.state.look(|state| state.as_ref().and_then(shards))
+        self.slots.get(first)?.state.look(|state| state.as_ref().and_then(shards))
     }
 
     fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u64) -> Option<Announcement> {
@@ -95,7 +94,7 @@ impl<D: Device> Allocator<D> {
     /// Puts a new shard of a pool into its slot, where requests find it.
     pub(in crate::memory) fn install(&self, index: u32, mut new: PoolState<D>) {
         new.enter_slot(index);
-        if let Some(slot) = self.pools.get(index) {
+        if let Some(slot) = self.slots.get(index) {
             let mut guard = locked(&slot.state);
             // Nobody reads. A reader who comes after this locks the slot after this, and hears of the pool then.
             if !self.events.is_read() {
@@ -110,10 +109,10 @@ impl<D: Device> Allocator<D> {
         let others_are_known = all
             .iter()
             .flatten()
-            .filter_map(|(_, _, guard)| guard.as_ref())
+            .filter_map(|shard| shard.guard.as_ref())
             .all(|state| state.is_announced_in(epoch));
-        let Some((_, _, guard)) = all.iter_mut().flatten().find(|(at, ..)| *at == index) else { return };
-        let state = guard.insert(new);
+        let Some(shard) = all.iter_mut().flatten().find(|shard| shard.index == index) else { return };
+        let state = shard.guard.insert(new);
         state.begin_active();
         // Under the lock: whether the reader came before or comes next, it hears of the pool once.
         if others_are_known {

@@ -1,25 +1,19 @@
 //! The passing of time, which the pools are told.
 
 use crate::device::{Device, OwnedMemory};
-use crate::memory::allocator::Allocator;
+use crate::memory::pool::PoolSlot;
+use crate::memory::pool::pools::Pools;
 use crate::memory::time::Moment;
 use crate::sync::locked;
 
-impl<D: Device> Allocator<D> {
-    /// Advances the clocks of all pools to `now`, unless another call did so in this tick. Returns the blocks that were
-    /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested
-    /// instead.
+impl<D: Device> Pools<D> {
+    /// Advances the clocks of all pools to `now`. Returns the blocks that were empty for too long, to be freed with no lock held;
+    /// none where maintenance frees them, which is requested instead.
     pub(in crate::memory) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
-        if !self.time.is_due(now) {
-            return unwanted;
-        }
-        // A program without frames ends none, where it would be done.
-        self.announce_if_asked();
-        self.withdraw_old_offers();
         self.active.note_moment(now);
         self.active.each(|index| {
-            let Some(slot) = self.pools.get(index) else { return };
+            let Some(slot) = self.slots.get(index) else { return };
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { return };
             if state.reserved() != 0 {
@@ -37,5 +31,12 @@ impl<D: Device> Allocator<D> {
             state.rest_if_settled(may_have_more);
         });
         unwanted
+    }
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Advances the clock of the pool. Returns true if time has passed.
+    pub(in crate::memory) fn pass_time(&self, now: Moment) -> bool {
+        locked(&self.state).as_mut().is_some_and(|state| state.pass_time(now))
     }
 }

@@ -29,8 +29,8 @@
 use crate::choices::blocks::BlockSize;
 use crate::choices::blocks::BlockSizes;
 use crate::device::{DedicatedNeed, Device};
-use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
+use crate::memory::pool::pools::Pools;
 use crate::memory::pool::{PoolState, RoundedRequest};
 use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, ShortName};
@@ -136,7 +136,7 @@ pub(in crate::memory) enum DedicatedForResource {
     Required,
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Pools<D> {
     /// Decides whether a resource is created together with its memory.
     ///
     /// `has_options` says that the caller passed options of the API for this memory.

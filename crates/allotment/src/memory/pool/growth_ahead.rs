@@ -15,13 +15,12 @@
 //! heap's budget. A pool that has served no request yet has no demand to foresee: its first request waits for the driver,
 //! unless [`Allocator::reserve`] was called before.
 
-use crate::device::{Device, MemoryDesc, Requirements};
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::ladder::IdleBlocks;
+use crate::device::{Device, OwnedMemory};
 use crate::memory::block_set::Role;
-use crate::memory::pool::{PendingBlock, PoolSlot, PoolState};
+use crate::memory::pool::{PendingBlock, PoolSlot, PoolState, Source};
 use crate::memory::request::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
+use crate::memory::time::Moment;
+use crate::memory::{AllocationError, BudgetPolicy, ShortName};
 use crate::sync::locked;
 
 /// Which thread allocates blocks from the driver and frees them.
@@ -117,153 +116,89 @@ impl Flow {
     }
 }
 
-impl<D: Device> Allocator<D> {
-    /// Returns true when maintenance allocates and frees blocks, rather than the threads that make requests.
-    pub(in crate::memory) fn grows_ahead(&self) -> bool {
-        matches!(self.desc.block_growth, BlockGrowth::Ahead(_))
-    }
-
-    /// Allocates one block for a pool that has less room than its watermark. Returns its bytes; `None` when no block is
-    /// needed or the driver refused it.
-    pub(in crate::memory) fn grow_ahead(&self, slot: &PoolSlot<D>) -> Option<u64> {
-        let mut guard = locked(&slot.state);
+impl<D: Device> PoolSlot<D> {
+    /// Returns the set and the size of a block that the pool wants ahead of demand; `None` where it has enough room.
+    pub(in crate::memory) fn block_wanted_ahead(&self) -> Option<(usize, u64)> {
+        let mut guard = locked(&self.state);
         let state = guard.as_mut()?;
         let size = state.block_wanted_ahead()?;
-        let set = state.set_ahead();
-        drop(guard);
-        // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
-        self.heaps.refresh(&self.device);
-        match self.grow_by(slot, (set, size), BudgetPolicy::WithinBudget, IdleBlocks::Keep) {
-            Ok(got) => Some(got),
-            Err(_) => {
-                if let Some(state) = locked(&slot.state).as_mut() {
-                    // Not tried again in this frame: the heap is full, and each attempt costs a driver call.
-                    state.refused_ahead = Some(state.now());
-                }
-                None
-            }
+        Some((state.set_ahead(), size))
+    }
+
+    /// Notes that the driver or a limit refused a block ahead of demand.
+    pub(in crate::memory) fn note_refused_ahead(&self) {
+        if let Some(state) = locked(&self.state).as_mut() {
+            // Not tried again in this frame: the heap is full, and each attempt costs a driver call.
+            state.refused_ahead = Some(state.now());
         }
     }
 
-    /// Allocates a shared block for one memory type of a pool. Returns its bytes.
-    fn grow_by(
+    /// Returns the size of the next block that is needed so that requests like this find room for `bytes` in a set; `None` when
+    /// there is enough. From then on the pool frees no block for some frames. `first` says that this begins the reservation.
+    pub(in crate::memory) fn block_wanted_for(
         &self,
-        slot: &PoolSlot<D>,
-        (set, size): (usize, u64),
+        (set, bytes): (usize, u64),
+        request: &AllocationRequest<'_>,
+        now: Moment,
+        first: bool,
+    ) -> Result<Option<u64>, AllocationError> {
+        let mut guard = locked(&self.state);
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
+        state.pass_time(now);
+        if first {
+            // After the time that passed before it, and before the blocks.
+            state.emit_room_reserved(set, request.requirements.size, bytes);
+        }
+        let (size, _) = state.rounded_size(set, request);
+        state.check_fixed_block(set, size, request.requirements.size)?;
+        let Some(size) = state.block_wanted_for(set, bytes) else { return Ok(None) };
+        if state.has_all_blocks() {
+            return Err(state.full(set, bytes));
+        }
+        Ok(Some(size))
+    }
+
+    /// Announces a shared block that the caller allocates for no request. Returns how.
+    pub(in crate::memory) fn expect_block(
+        &self,
+        set: usize,
         budget: BudgetPolicy,
-        idle: IdleBlocks<'_, D>,
-    ) -> Result<u64, AllocationError> {
-        let mut guard = locked(&slot.state);
+    ) -> Result<(PendingBlock<'_, D>, Source<D>), AllocationError> {
+        let mut guard = locked(&self.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         let source = state.source_ahead(set, budget);
         // Threads that find no room meanwhile wait for this block.
         // Where another thread's block is pending already, the mark is that thread's, and this one must not clear it.
         let first = !state.sets[set].growing;
-        let getting = PendingBlock::begin(slot, state, set, first);
-        drop(guard);
-        let memory = MemoryDesc::new(source.memory_type, size)
-            .with_priority(source.priority)
-            .with_options(source.options.as_ref());
-        let got = self.object_of_driver(&memory, (source.terms.budget, source.terms.mapping), idle);
-        let got = got.inspect(|memory| self.name_block(memory, &source));
-
-        let mut guard = locked(&slot.state);
-        let mut refused = None;
-        getting.end(guard.as_mut());
-        let result = match (guard.as_mut(), got) {
-            (Some(state), got) => got.map(|memory| {
-                state.pass_time(self.time.now());
-                state.add_empty(slot, set, memory, Role::Shared);
-            }),
-            // The pool was destroyed during the driver call.
-            (None, got) => {
-                refused = got.ok();
-                Err(AllocationError::WrongPool { name: ShortName::NONE })
-            }
-        };
-        drop(guard);
-        refused.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
-        result.map(|()| size)
+        Ok((PendingBlock::begin(self, state, set, first), source))
     }
 
-    /// Makes sure that requests like this find room for `bytes` in all, in blocks of the memory type that suits
-    /// them best, or of the first type of their pool that they allow: for the start of a level, where waiting for the
-    /// driver is no harm. Returns how many bytes the driver allocated for that.
-    ///
-    /// For the next [`EmptyBlockPolicy::frames`](crate::memory::EmptyBlockPolicy::frames) frames the pool frees no
-    /// block by itself, and large requests use its blocks, too.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocationError`] when the driver or a limit refused a block; the blocks allocated before remain. Nothing is
-    /// allocated where no block of a pool with a fixed block size can hold such a request
-    /// ([`AllocationError::TooLargeForBlock`]).
-    ///
-    /// ```
-    /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
-    ///
-    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let (mesh, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
-    /// assert!(allocator.reserve(&mesh, &options, 100 << 20)? >= 100 << 20);
-    /// let calls = allocator.reports().device_calls();
-    /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh, &options)).collect::<Result<_, _>>()?;
-    /// assert_eq!(allocator.reports().device_calls(), calls);
-    /// # meshes.into_iter().for_each(|mesh| allocator.free(mesh).unwrap());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    pub fn reserve(
-        &self,
-        requirements: &Requirements,
-        options: &AllocationOptions,
-        bytes: u64,
-    ) -> Result<u64, AllocationError> {
-        let request = &AllocationRequest::new(requirements, options);
-        let (slot, set) = match &options.pool {
-            Some(pool) => {
-                self.by_pool_types(pool, request, |set, _| Ok((self.shard(pool.shards().own())?, set)))?
-            }
-            None => {
-                let best = self.ranking(request)?.types(request.requirements.memory_types).next();
-                let memory_type = best.ok_or_else(|| self.no_memory_type(request))?;
-                (self.shard(self.default_pool_for(memory_type, request).own())?, 0)
-            }
-        };
-        let (mut allocated, mut said) = (0, false);
-        loop {
-            // Decided anew for each block, since other threads allocate and free between two of them.
-            let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-            state.pass_time(self.time.now());
-            if !said {
-                // After the time that passed before it, and before the blocks.
-                state.emit_room_reserved(set, request.requirements.size, bytes);
-                said = true;
-            }
-            let (size, _) = state.rounded_size(set, request);
-            let refused = state.check_fixed_block(set, size, request.requirements.size);
-            refused.map_err(|error| error.of(options.short_name()))?;
-            let wanted = state.block_wanted_for(set, bytes);
-            let Some(size) = wanted else { return Ok(allocated) };
-            if state.has_all_blocks() {
-                return Err(state.full(set, bytes).of(options.short_name()));
-            }
-            drop(guard);
-            // Not those of the pool itself: its empty blocks are part of the room that is reserved.
-            let idle = IdleBlocks::FreeBut(slot);
-            allocated += self
-                .grow_by(slot, (set, size), options.budget, idle)
-                .map_err(|error| error.of(options.short_name()))?;
-        }
-    }
-}
-
-impl<D: Device> PoolSlot<D> {
     /// Returns true if blocks of the pool are allocated ahead of demand, and freed by whoever does that.
     pub(in crate::memory) fn grows_ahead(&self) -> bool {
         locked(&self.state).as_ref().is_some_and(|state| state.rules.ahead.is_some())
+    }
+}
+
+impl<D: Device> PendingBlock<'_, D> {
+    /// Adds the memory that the driver allocated to the pool, as an empty block; or notes that it was refused. On error the
+    /// memory is returned, if there is any.
+    pub(in crate::memory) fn insert_empty(
+        self,
+        memory: Result<OwnedMemory<D>, AllocationError>,
+        now: impl FnOnce() -> Moment,
+    ) -> Result<(), (AllocationError, Option<OwnedMemory<D>>)> {
+        let (slot, set) = (self.slot(), self.set());
+        let mut guard = locked(&slot.state);
+        // Before anything can fail: other threads wait for this.
+        self.end(guard.as_mut());
+        // The pool was destroyed during the driver call.
+        let Some(state) = guard.as_mut() else {
+            return Err((AllocationError::WrongPool { name: ShortName::NONE }, memory.ok()));
+        };
+        let memory = memory.map_err(|refused| (refused, None))?;
+        state.pass_time(now());
+        state.add_empty(slot, set, memory, Role::Shared);
+        Ok(())
     }
 }
 

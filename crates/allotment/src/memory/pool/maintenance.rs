@@ -1,45 +1,11 @@
-//! Maintenance: the work that may wait for the driver, in a thread that has the time.
-//!
-//! A driver takes milliseconds to allocate a block of device memory and up to four frames to allocate one of host
-//! memory. So a thread that may wait allocates the next block before a request needs it (`growth_ahead.rs`), and frees
-//! blocks that no request needs: a thread of the caller that calls [`Allocator::maintain`] from time to time, or the
-//! ready-made [`MaintenanceThread`](crate::memory::MaintenanceThread).
-//!
-//! With [`BlockGrowth::Ahead`](crate::memory::BlockGrowth::Ahead) neither a free nor the end of a frame frees memory to
-//! the driver; they only request maintenance.
+//! What waits for the maintenance thread of an allocator: the wish for blocks, and memory that is to be freed.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::device::{Device, OwnedMemory};
-use crate::events::Event;
-use crate::log::event;
-use crate::memory::allocator::Allocator;
 use crate::sync::locked;
-
-/// Result of one call of [`Allocator::maintain`].
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// let report = allocator.maintain();
-/// println!("{} blocks of {} bytes allocated, {} freed", report.blocks, report.bytes, report.returned);
-/// assert_eq!(report.blocks, 0, "blocks grow on demand here");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MaintenanceReport {
-    /// Blocks that were allocated.
-    pub blocks: u32,
-    /// Bytes of these blocks.
-    pub bytes: u64,
-    /// Memory objects that were freed to the driver.
-    pub returned: u32,
-}
 
 /// Work that waits for the next maintenance.
 #[derive(Debug)]
@@ -79,110 +45,29 @@ impl<D: Device> ToDo<D> {
         locked(&self.returned).push(memory);
         self.ring();
     }
-}
 
-impl<D: Device> Allocator<D> {
-    /// Allocates the blocks that will be needed next and frees those that no request needs, in all pools. Takes as long
-    /// as the driver calls take; holds no lock meanwhile. Call it from a thread that may wait. Several threads may call
-    /// it at once.
-    ///
-    /// ```
-    /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::memory::blocks::{BlockGrowth, Watermark};
-    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
-    ///
-    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// let mut desc = AllocatorDesc::default();
-    /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
-    /// let allocator = Allocator::new(device, desc)?;
-    ///
-    /// // The first request waits for its block; the next block is allocated ahead of demand.
-    /// let (tile, options) = (Requirements::new(3 << 20), MemoryUsage::GpuOnly.into());
-    /// let first = allocator.allocate(&tile, &options)?;
-    /// assert_eq!(allocator.reports().stalls().count, 1);
-    /// assert!(allocator.maintain().blocks > 0);
-    /// let second = allocator.allocate(&tile, &options)?;
-    /// assert_eq!(allocator.reports().stalls().count, 1, "the second request did not wait");
-    /// # allocator.free(first)?;
-    /// # allocator.free(second)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    pub fn maintain(&self) -> MaintenanceReport {
-        self.announce_if_asked();
-        // Cleared before the work, so that a request made meanwhile is not lost.
-        self.to_do.due.store(false, Relaxed);
-        let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
-        let now = self.time.now();
-        let mut time_passed = false;
-        self.active.note_moment(now);
-        // Those at rest have all the room that they want, and no block to free.
-        self.active.each(|index| {
-            let Some(slot) = self.pools.get(index).filter(|slot| slot.has_memory()) else { return };
-            locked(&slot.state).iter_mut().for_each(|state| time_passed |= state.pass_time(now));
-            // Growth first: requests may be waiting for the block, while freeing can wait.
-            // This ends: each block adds room, and after a refusal the pool is not asked again in this frame.
-            while let Some(bytes) = self.grow_ahead(slot) {
-                done.blocks += 1;
-                done.bytes += bytes;
-            }
-            done.returned += self.release_each(|| slot.take_unwanted());
-        });
-        if (time_passed || done != MaintenanceReport::default()) && self.events.is_read() {
-            self.events.push_always(|_| Event::Maintained);
-        }
-        if done != MaintenanceReport::default() {
-            event!(
-                DEBUG,
-                "memory",
-                blocks = done.blocks,
-                bytes = done.bytes,
-                freed = done.returned,
-                "maintained"
-            );
-        }
-        done
+    /// Notes that maintenance begins. What is requested from here on is for the next one.
+    pub(in crate::memory) fn begin(&self) {
+        self.due.store(false, Relaxed);
     }
 
-    /// Waits until [`maintain`](Self::maintain) has work, for at most `timeout`. Returns true when there is work.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// use core::time::Duration;
-    /// use allotment::memory::blocks::{BlockGrowth, Watermark};
-    ///
-    /// let mut desc = AllocatorDesc::default();
-    /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
-    /// let allocator = Allocator::new(device, desc)?;
-    /// let mesh = allocator.allocate(&Requirements::new(3 << 20), &MemoryUsage::GpuOnly.into())?;
-    /// // In a thread of the program:
-    /// while allocator.wait_for_maintenance(Duration::from_millis(1)) {
-    ///     allocator.maintain();
-    /// }
-    /// # allocator.free(mesh)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn wait_for_maintenance(&self, timeout: Duration) -> bool {
-        let sleep = locked(&self.to_do.sleep);
-        let quiet = |(): &mut ()| !self.to_do.due.load(Relaxed);
-        let waited = self.to_do.notification.wait_timeout_while(sleep, timeout, quiet);
+    /// Waits until maintenance is requested, for at most `timeout`. Returns true when it is.
+    pub(in crate::memory) fn wait(&self, timeout: Duration) -> bool {
+        let sleep = locked(&self.sleep);
+        let quiet = |(): &mut ()| !self.due.load(Relaxed);
+        let waited = self.notification.wait_timeout_while(sleep, timeout, quiet);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-        self.to_do.due.load(Relaxed)
+        self.due.load(Relaxed)
     }
 
-    /// Returns the bytes of memory that waits to be freed by maintenance.
-    pub(in crate::memory) fn bytes_to_return(&self) -> u64 {
-        locked(&self.to_do.returned).iter().map(OwnedMemory::size).sum()
+    /// Returns the bytes of memory that waits to be freed.
+    pub(in crate::memory) fn bytes_to_free(&self) -> u64 {
+        locked(&self.returned).iter().map(OwnedMemory::size).sum()
     }
 
-    /// Frees the memory that waits for it. Returns the number of memory objects.
-    pub(in crate::memory) fn return_memory(&self) -> u32 {
-        // Taken out, so that no lock is held during the driver calls, and each object is freed by one thread.
-        let memory = core::mem::take(&mut *locked(&self.to_do.returned));
-        let count = memory.len() as u32;
-        self.free_all(memory);
-        count
+    /// Takes the memory that waits to be freed. So no lock is held during the driver calls, and each object is freed by one
+    /// thread.
+    pub(in crate::memory) fn take_returned(&self) -> Vec<OwnedMemory<D>> {
+        core::mem::take(&mut *locked(&self.returned))
     }
 }

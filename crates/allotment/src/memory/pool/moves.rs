@@ -19,12 +19,12 @@ use super::{Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedR
 use crate::device::{Device, OwnedMemory, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
-use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::memory::mover::MoverId;
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
+use crate::memory::token::AllocationId;
+use crate::memory::token::{RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
 use crate::sync::locked;
 
@@ -137,6 +137,25 @@ impl<D: Device> PoolSlot<D> {
     /// Returns the place of an allocation, or of one that holds a place for a move.
     pub(in crate::memory) fn place_of(&self, record: u32) -> Option<RawPlace> {
         Some(self.records.get(record)?.read(&self.objects))
+    }
+
+    /// Sets whether defragmentation may move an allocation, and by which mover. One that is pinned already stays so.
+    pub(in crate::memory) fn allow_moves(
+        &self,
+        (record, generation): (u32, u32),
+        movability: Movability,
+        mover: MoverId,
+    ) {
+        let movable = movability != Movability::Pinned;
+        // After a reset of the pool the record may belong to another allocation, which the generation tells.
+        _ = self.with_live(record, generation, |state, entry| {
+            if movable || entry.is_movable() {
+                state.detail_mut(record)?.set_movability(movability);
+                entry.set_movable(movable, mover);
+                state.events.of_allocation(record, |allocation| Event::Movable { allocation, movable });
+            }
+            Some(())
+        });
     }
 
     /// Begins some moves. `None` where there is no pool.
@@ -705,48 +724,5 @@ impl<D: Device> PoolState<D> {
         let own = self.detail(record).filter(|detail| u32::from(detail.home) == self.shard);
         own.and_then(|detail| self.sets[usize::from(detail.set)].size_of_range(&detail.range())).unwrap_or(0)
             as u32
-    }
-}
-
-impl<D: Device> Allocator<D> {
-    /// Sets whether defragmentation may move an allocation, and by which mover: by passes, or by its `Defragmenter`
-    /// alone.
-    ///
-    /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
-    /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.
-    pub(in crate::memory) fn allow_moves(
-        &self,
-        allocation: &Allocation,
-        movability: Movability,
-        mover: MoverId,
-    ) {
-        let record = self.slot_and_record(allocation);
-        if movability == Movability::Pinned && record.is_ok_and(|(_, record)| !record.is_movable()) {
-            // The allocation is pinned already, and only the owner of the handle changes that.
-            return;
-        }
-        self.allow_moves_of(allocation.id(), movability, mover);
-    }
-
-    /// Sets the same by the id of an allocation. Does nothing once that is freed.
-    pub(in crate::memory) fn allow_moves_of(&self, id: AllocationId, movability: Movability, mover: MoverId) {
-        let movable = movability != Movability::Pinned;
-        // After a reset of the pool the record may belong to another allocation, which the look-up by the id finds.
-        let Ok(slot) = self.slot_of(id) else { return };
-        _ = slot.with_live(id.record, id.generation, |state, record| {
-            if movable || record.is_movable() {
-                state.detail_mut(id.record)?.set_movability(movability);
-                record.set_movable(movable, mover);
-                state.events.of_allocation(id.record, |allocation| Event::Movable { allocation, movable });
-            }
-            Some(())
-        });
-    }
-
-    /// Pins an allocation to its place from now on. A pass that is about to move it leaves it there.
-    ///
-    /// For an allocation whose owner cannot follow a move, or frees it while the GPU may still use its place.
-    pub(in crate::memory) fn pin(&self, allocation: &Allocation) {
-        self.allow_moves(allocation, Movability::Pinned, MoverId::PASSES);
     }
 }

@@ -220,7 +220,7 @@ mod tests {
 
         /// The only pool.
         fn slot(&self) -> &PoolSlot<SimulatedGpu> {
-            self.allocator.slots().find(|slot| slot.has_memory()).unwrap()
+            self.allocator.pools.slots().find(|slot| slot.has_memory()).unwrap()
         }
 
         /// The first block.

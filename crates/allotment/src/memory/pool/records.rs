@@ -17,7 +17,7 @@ use crate::slab::Slab;
 use crate::sync::locked;
 
 /// The part of an allocation that is read under the pool's lock only. Where its range begins, and how many bytes were
-/// requested, stands in its [`Record`](crate::memory::token::record::Record), which a free needs too.
+/// requested, stands in its [`Record`](crate::memory::token::Record), which a free needs too.
 ///
 /// Packed, so that two details fill a cache line.
 #[derive(Clone, Debug)]

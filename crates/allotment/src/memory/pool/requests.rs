@@ -21,19 +21,21 @@ use super::{
 };
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
-use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role, UsableBlocks};
 use crate::memory::driver::Terms;
+use crate::memory::pool::pools::Pools;
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, NewBlocks, ShortName};
 use crate::sync::locked;
 
 /// Whether a shard was asked for this request before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    First,
+pub(in crate::memory) enum Asked {
+    First {
+        /// Something may wait for the GPU that could be destroyed.
+        may_reclaim: bool,
+    },
     Again,
 }
 
@@ -58,10 +60,11 @@ pub(in crate::memory) enum Answer<'a, D: Device> {
 #[derive(Debug)]
 #[must_use = "the priority of its memory may have to be set"]
 pub(in crate::memory) struct Placed<D: Device> {
-    in_use: RecordInUse,
-    changed_priority: Option<(D::Memory, Priority)>,
+    pub(in crate::memory) in_use: RecordInUse,
+    /// Of the memory, which is reused: to be set with no lock held.
+    pub(in crate::memory) changed_priority: Option<(D::Memory, Priority)>,
     /// The pool has less room than the maintenance thread keeps there.
-    is_low: bool,
+    pub(in crate::memory) is_low: bool,
 }
 
 /// Which block a request waits for, of those that other threads are allocating.
@@ -109,11 +112,11 @@ pub(in crate::memory) enum WouldPlace {
     },
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Pools<D> {
     /// Asks a shard for a place, whose lock the caller holds: steps 3, 4 and 6.
-    pub(super) fn ask<'a>(
+    pub(in crate::memory) fn ask<'a>(
         &self,
-        (_, slot, mut guard): LockedShard<'a, D>,
+        LockedShard { slot, mut guard, .. }: LockedShard<'a, D>,
         (set, sizes): (usize, PlanSizes),
         request: &AllocationRequest<'_>,
         asked: Asked,
@@ -121,7 +124,7 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // Once: a request that comes back from a wait finds freed ranges in the blocks, into which `place_in_existing` flushes
         // the lists. And a freed range may be in a block that cannot be mapped.
-        if asked == Asked::First
+        if asked != Asked::Again
             && request.is_ordinary()
             && self.usable_blocks(state.sets[set].memory_type, request) == UsableBlocks::ALL
         {
@@ -133,7 +136,7 @@ impl<D: Device> Allocator<D> {
         if let Some(record) = state.place_in_existing(slot, set, &rounded, request)? {
             return Ok(Answer::Placed(state.placed(slot, record)));
         }
-        if asked == Asked::First && self.may_reclaim() && !matches!(sizes, PlanSizes::Below(_)) {
+        if asked == (Asked::First { may_reclaim: true }) && !matches!(sizes, PlanSizes::Below(_)) {
             return Ok(Answer::Reclaim);
         }
         state.may_grow(set, &rounded, request)?;
@@ -160,16 +163,6 @@ impl<D: Device> Allocator<D> {
         state.pass_time(now);
         let pending = PendingBlock::begin(slot, state, set, shared);
         Ok(Answer::NeedsBlock(NeededBlock { pending, plan, rounded, source, now }))
-    }
-
-    /// Asks a shard once more, after what its last answer demanded.
-    pub(in crate::memory) fn ask_again<'a>(
-        &self,
-        (pool, slot): (u32, &'a PoolSlot<D>),
-        of: (usize, PlanSizes),
-        request: &AllocationRequest<'_>,
-    ) -> Result<Answer<'a, D>, AllocationError> {
-        self.ask((pool, slot, locked(&slot.state)), of, request, Asked::Again)
     }
 
     /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes it to
@@ -219,17 +212,6 @@ impl<D: Device> Allocator<D> {
         self.check_last_resort(&plan, request)?;
         let terms = state.terms(request);
         Ok(WouldPlace::NeedsBlock { plan, rounded, of: (memory_type, heap), terms })
-    }
-
-    /// Returns the token of a request that has its place. The caller holds no lock.
-    pub(in crate::memory) fn accept(&self, pool: u32, placed: Placed<D>) -> Allocation {
-        let Placed { in_use, changed_priority, is_low } = placed;
-        if is_low {
-            self.to_do.ring();
-        }
-        let token = self.token_of(pool, in_use);
-        self.set_priority(&token, changed_priority);
-        token
     }
 
     /// Returns how many bytes the blocks of a pool have to give back before a request that was refused gets a block of its own
@@ -376,7 +358,7 @@ impl<'a, D: Device> PendingBlock<'a, D> {
 
 impl<D: Device> PoolState<D> {
     /// Describes a request that was placed under a record.
-    fn placed(&mut self, slot: &PoolSlot<D>, record: u32) -> Placed<D> {
+    pub(super) fn placed(&mut self, slot: &PoolSlot<D>, record: u32) -> Placed<D> {
         // Under the lock, before a reset of the pool can change the generation. The priority is set after it, by a driver call.
         let generation = slot.records.get(record).map_or(0, |record| record.generation());
         let in_use = RecordInUse::new(record, generation);

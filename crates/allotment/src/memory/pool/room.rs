@@ -1,16 +1,16 @@
 //! What a run that makes room for a request asks of the pools: what the request needs there, what is missing, and to be placed.
 //! And what a survey asks: the blocks and the allocations of a shard.
 
+use crate::memory::pool::requests::Placed;
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
 
 use super::moves::SurveyedAllocation;
 use super::shards::PoolShards;
 use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryHeapIndex};
-use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
+use crate::memory::pool::pools::Pools;
 use crate::memory::request::AllocationRequest;
-use crate::memory::token::Allocation;
 use crate::sync::locked;
 
 /// What a request needs in a block set.
@@ -106,7 +106,7 @@ impl<D: Device> PoolSlot<D> {
     }
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Pools<D> {
     /// Returns what a request needs in a block set of the shard in slot `pool`; `None` where it cannot share a block there.
     pub(in crate::memory) fn needed_in(
         &self,
@@ -114,7 +114,7 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Option<Needed> {
-        let guard = locked(&self.pools.get(pool)?.state);
+        let guard = locked(&self.slots.get(pool)?.state);
         let state = guard.as_ref()?;
         let rounded = self.round_request(state, set, request).ok()?;
         if rounded.role == Role::DedicatedToAllocation || state.rules.algorithm == Algorithm::Linear {
@@ -134,7 +134,7 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Option<(MemoryHeapIndex, u64)> {
-        let guard = locked(&self.pools.get(pool)?.state);
+        let guard = locked(&self.slots.get(pool)?.state);
         let state: &PoolState<D> = guard.as_ref()?;
         let rounded = self.round_request(state, set, request).ok()?;
         let bytes = self.missing_by_any_pool((state, set), &rounded, request)?;
@@ -148,16 +148,13 @@ impl<D: Device> Allocator<D> {
         (pool, set): (u32, usize),
         at: (u32, u64, Option<Handle>),
         request: &AllocationRequest<'_>,
-    ) -> Option<Allocation> {
-        let slot = self.pools.get(pool)?;
+    ) -> Option<Placed<D>> {
+        let slot = self.slots.get(pool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut()?;
         let rounded = self.round_request(state, set, request).ok()?;
         let placed = state.place_request_at(slot, set, at, &rounded, request);
         state.store_counters(slot);
-        let (token, changed_priority) = (self.token(pool, placed?, slot), state.changed_priority.take());
-        drop(guard);
-        self.set_priority(&token, changed_priority);
-        Some(token)
+        Some(state.placed(slot, placed?))
     }
 }

@@ -10,6 +10,22 @@ pub(in crate::memory) const POOLS_PER_GROUP: u32 = 4;
 /// Default pools per memory type: one for each [`Served`].
 pub(in crate::memory) const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
 
+/// The names of default pools: by movers (none, passes, a `Defragmenter`), lifetime, and kind of resources.
+const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
+    [
+        ["long-lived", "long-lived, linear", "long-lived, optimal"],
+        ["short-lived", "short-lived, linear", "short-lived, optimal"],
+    ],
+    [
+        ["long-lived, movable", "long-lived, linear, movable", "long-lived, optimal, movable"],
+        ["short-lived, movable", "short-lived, linear, movable", "short-lived, optimal, movable"],
+    ],
+    [
+        ["long-lived, relocatable", "long-lived, linear, relocatable", "long-lived, optimal, relocatable"],
+        ["short-lived, relocatable", "short-lived, linear, relocatable", "short-lived, optimal, relocatable"],
+    ],
+];
+
 /// Which allocations of a memory type a default pool serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) struct Served {
@@ -41,5 +57,20 @@ impl Served {
             movers: (place % POOLS_PER_TYPE / POOLS_PER_GROUP) as u8,
         };
         (MemoryTypeIndex((place / POOLS_PER_TYPE) as u8), served)
+    }
+
+    /// Returns the name of the default pool that serves these. `separate_optimal`: optimal images have pools of their own.
+    pub(super) fn name(self, separate_optimal: bool) -> &'static str {
+        // Without pools of optimal images, those of linear ones serve both.
+        let kind = match (separate_optimal, self.optimal) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        let lifetime = match self.lifetime {
+            ExpectedLifetime::Long => 0,
+            ExpectedLifetime::Short => 1,
+        };
+        DEFAULT_POOL_NAMES[usize::from(self.movers.min(2))][lifetime][kind]
     }
 }

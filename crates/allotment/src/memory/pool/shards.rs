@@ -48,23 +48,22 @@
 //! Sixteen threads on 16 cores have 12 times the throughput of one. The idea, its figures and what was tried:
 //! `docs/design/shards.md`.
 
-pub(in crate::memory) use crate::memory::request::{MOST_SHARDS, PoolShards};
+use crate::device::OwnedMemory;
+use crate::memory::pool::requests::Placed;
+pub(in crate::memory) use crate::memory::request::MOST_SHARDS;
+pub(in crate::memory) use crate::memory::request::PoolShards;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
 use allotment_suballoc::FitStrategy;
 
 use crate::device::{Device, MemoryTypeIndex};
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::new_block::NO_ATTEMPT;
-use crate::memory::allocator::preview::AllocationPreview;
-use crate::memory::pool::requests::Asked;
+use crate::memory::pool::pools::Pools;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
 use crate::memory::pool::served::Served;
-use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState, QuickPlace};
+use crate::memory::pool::{Pool, PoolSlot, PoolState, QuickPlace};
 use crate::memory::request::AllocationRequest;
 use crate::memory::statistics::{Counters, Statistics};
-use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, ShortName};
 use crate::sync::{contended_lately, locked, spin_locked, try_locked};
 
@@ -111,17 +110,34 @@ impl PoolShards {
     }
 }
 
-/// A locked shard: its index, its slot, and its lock.
-pub(in crate::memory) type LockedShard<'a, D> = (u32, &'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
+/// A locked shard, by its index.
+#[derive(Debug)]
+pub(in crate::memory) struct LockedShard<'a, D: Device> {
+    pub(super) index: u32,
+    pub(super) slot: &'a PoolSlot<D>,
+    pub(super) guard: MutexGuard<'a, Option<PoolState<D>>>,
+}
 
-impl<D: Device> Allocator<D> {
+impl<'a, D: Device> LockedShard<'a, D> {
+    /// Locks a shard.
+    pub(in crate::memory) fn lock((index, slot): (u32, &'a PoolSlot<D>)) -> Self {
+        Self { index, slot, guard: locked(&slot.state) }
+    }
+
+    /// Returns its index, and its slot.
+    pub(in crate::memory) fn place(&self) -> (u32, &'a PoolSlot<D>) {
+        (self.index, self.slot)
+    }
+}
+
+impl<D: Device> Pools<D> {
     /// Locks the thread's own shard of a pool; or, after too much contention, another one that fewer threads use, which
     /// becomes the thread's own.
     fn lock_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
-        let pool = shards.own();
-        let slot = self.shard(pool)?;
+        let index = shards.own();
+        let slot = self.shard(index)?;
         match try_locked(&slot.state) {
-            Some(guard) => Ok((pool, slot, guard)),
+            Some(guard) => Ok(LockedShard { index, slot, guard }),
             None => self.lock_contended_shard(shards),
         }
     }
@@ -132,16 +148,15 @@ impl<D: Device> Allocator<D> {
         // Who contends again and again waits for as long as a hundred requests take each time, though seldom.
         let how = if contended_lately() { Contended::ForLong } else { Contended::Briefly };
         self.note_contended(shards, how);
-        let pool = shards.own();
-        let slot = self.shard(pool)?;
+        let index = shards.own();
+        let slot = self.shard(index)?;
         if let Some(guard) = spin_locked(&slot.state) {
-            return Ok((pool, slot, guard));
+            return Ok(LockedShard { index, slot, guard });
         }
         self.note_contended(shards, Contended::ForLong);
         // Perhaps another one by now.
-        let pool = shards.own();
-        let slot = self.shard(pool)?;
-        Ok((pool, slot, locked(&slot.state)))
+        let index = shards.own();
+        Ok(LockedShard::lock((index, self.shard(index)?)))
     }
 
     /// Notes that the thread found its shard locked, and moves it where that happened too often.
@@ -153,7 +168,7 @@ impl<D: Device> Allocator<D> {
         }
         let may_open = self.may_open(shards);
         self.residents.move_to_better(shards.count, |shard| {
-            let open = self.pools.get(shards.index(shard as u8)).is_some_and(PoolSlot::has_memory);
+            let open = self.slots.get(shards.index(shard as u8)).is_some_and(PoolSlot::has_memory);
             // Of two equally good ones, the one whose blocks may have room.
             (open || may_open).then_some(u32::from(!open))
         });
@@ -168,7 +183,7 @@ impl<D: Device> Allocator<D> {
     /// outdated.
     fn may_open(&self, shards: PoolShards) -> bool {
         let (mut open, mut of_pool) = (0, Statistics::default());
-        for slot in shards.indices().filter_map(|pool| self.pools.get(pool)) {
+        for slot in shards.indices().filter_map(|pool| self.slots.get(pool)) {
             let statistics: Statistics = slot.counters.iter().map(Counters::load).sum();
             open += u64::from(statistics.block_bytes != 0);
             of_pool = of_pool + statistics;
@@ -178,20 +193,14 @@ impl<D: Device> Allocator<D> {
         of_pool.allocation_bytes.saturating_mul(LEAST_FILL) >= average.saturating_mul(open + 1)
     }
 
-    /// Creates the token of an allocation. The caller holds the pool's lock.
-    pub(in crate::memory) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
-        let generation = slot.records.get(record).map_or(0, |record| record.generation());
-        Allocation { allocator: self.id, pool, record, generation }
-    }
-
     /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
     /// all its shards.
     pub(in crate::memory) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
         if pool >= self.default_pool_count() {
-            return self.pools.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE });
+            return self.slots.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE });
         }
         let slot =
-            self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
+            self.slots.get_or_make(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
             if let Some(state) = self.new_default_pool(pool) {
@@ -209,7 +218,12 @@ impl<D: Device> Allocator<D> {
         let default = shards.first < self.default_pool_count();
         let used = if default { self.used_shards.load(Relaxed) } else { shards.count };
         let slots = shards.own_first(used);
-        slots.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
+        slots.filter_map(|pool| Some((pool, self.slots.get(pool).filter(|slot| slot.has_memory())?)))
+    }
+
+    /// Returns true if shards of a pool but one have memory.
+    pub(in crate::memory) fn others_have_memory(&self, shards: PoolShards, but: u32) -> bool {
+        self.others_with_memory(shards, but).next().is_some()
     }
 
     /// Iterates over the shards but one that have memory.
@@ -217,154 +231,66 @@ impl<D: Device> Allocator<D> {
         self.with_memory(shards).filter(move |&(pool, _)| pool != but)
     }
 
-    /// Allocates from one memory type of a pool, in whichever of its shards.
-    pub(in crate::memory) fn allocate_from_shards(
-        &self,
-        shards: PoolShards,
-        set: usize,
-        request: &AllocationRequest<'_>,
-    ) -> Result<Allocation, AllocationError> {
-        let (pool, slot, guard) = self.lock_shard(shards)?;
-        let guard = self.prepare_lowest(slot, guard, set, request)?;
-        let attempt = |guard, sizes| {
-            let answer = self.ask((pool, slot, guard), (set, sizes), request, Asked::First)?;
-            self.allocate_from_shard((pool, slot), answer, (set, sizes), request)
-        };
-        if self.others_with_memory(shards, pool).next().is_none() {
-            // The usual case: one thread at a time.
-            return attempt(guard, PlanSizes::All);
-        }
-        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, request)? {
-            return Ok(allocation);
-        }
-        if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {
-            return Ok(allocation);
-        }
-        let refused = match attempt(locked(&slot.state), PlanSizes::Wanted) {
-            Err(refused) if refused.falls_through() => refused,
-            done => return done,
-        };
-        // No block of the wanted size can be had, so the rest of the others' blocks is better than a smaller one.
-        if let Some(allocation) = self.place_in_any(shards, Some(pool), set, request)? {
-            return Ok(allocation);
-        }
-        if let Some(bytes) = refused.refused_bytes(request.at_last) {
-            match attempt(locked(&slot.state), PlanSizes::Below(bytes)) {
-                // There is no smaller one.
-                Err(NO_ATTEMPT) => {}
-                Err(smaller) if smaller.falls_through() => return Err(smaller),
-                done => return done,
-            }
-        }
-        Err(self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
-    }
-
     /// Does what the first search for the lowest offset has to do in a block with very many ranges, piece by piece: other
     /// threads have the lock in between.
     fn prepare_lowest<'a>(
         &self,
-        slot: &'a PoolSlot<D>,
-        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
+        mut shard: LockedShard<'a, D>,
         set: usize,
         request: &AllocationRequest<'_>,
-    ) -> Result<MutexGuard<'a, Option<PoolState<D>>>, AllocationError> {
+    ) -> Result<LockedShard<'a, D>, AllocationError> {
         if request.options.strategy != FitStrategy::LowestOffset {
-            return Ok(guard);
+            return Ok(shard);
         }
         loop {
+            let LockedShard { index, slot, mut guard } = shard;
             let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
             if state.sets[set].prepare_lowest(&rounded.request) {
-                return Ok(guard);
+                return Ok(LockedShard { index, slot, guard });
             }
             drop(guard);
             slot.state.pass();
-            guard = slot.state.lock_for_a_piece();
+            shard = LockedShard { index, slot, guard: slot.state.lock_for_a_piece() };
         }
     }
 
-    /// Places an allocation among those of other movers, or among pinned ones, in the blocks of default pools that there
-    /// are: where no block can be had for a request, that is better than a refusal.
-    pub(in crate::memory) fn place_among_others(
+    /// Locks the thread's own shard of a pool for a request.
+    pub(in crate::memory) fn lock_for(
         &self,
-        memory_type: MemoryTypeIndex,
-        request: &AllocationRequest<'_>,
-        refused: AllocationError,
-    ) -> Result<Allocation, AllocationError> {
-        if !refused.falls_through() {
-            return Err(refused);
-        }
-        for others in self.default_pools_of_others(memory_type, request) {
-            if let Some(allocation) = self.place_in_any(others, None, 0, request)? {
-                return Ok(allocation);
-            }
-        }
-        Err(self.with_room_of_all_groups(memory_type, request, refused))
-    }
-
-    /// Does what [`place_among_others`](Self::place_among_others) does, in a custom pool that keeps movable and pinned
-    /// allocations apart.
-    pub(in crate::memory) fn place_in_other_set(
-        &self,
-        pool: &Pool,
+        shards: PoolShards,
         set: usize,
         request: &AllocationRequest<'_>,
-        refused: AllocationError,
-    ) -> Result<Allocation, AllocationError> {
-        let Some(other) = pool.other_set(set).filter(|_| refused.falls_through()) else {
-            return Err(refused);
-        };
-        if let Some(allocation) = self.place_in_any(pool.shards(), None, other, request)? {
-            return Ok(allocation);
-        }
-        Err(self.with_room_of(both_sets(pool, [set, other]), refused))
+    ) -> Result<LockedShard<'_, D>, AllocationError> {
+        self.prepare_lowest(self.lock_shard(shards)?, set, request)
     }
 
-    /// Previews what [`place_in_other_set`](Self::place_in_other_set) does for a request that was refused.
-    pub(in crate::memory) fn preview_in_other_set(
-        &self,
-        pool: &Pool,
-        set: usize,
-        request: &AllocationRequest<'_>,
-        refused: AllocationError,
-    ) -> Result<AllocationPreview, AllocationError> {
-        let Some(other) = pool.other_set(set).filter(|_| refused.falls_through()) else {
-            return Err(refused);
-        };
-        if let Some(memory_type) = self.would_place_in_any(pool.shards(), other, request)? {
-            return Ok(AllocationPreview::Fits { memory_type });
-        }
-        Err(self.with_room_of(both_sets(pool, [set, other]), refused))
-    }
-
-    /// Places a request in the existing blocks of the first shard that has room.
-    fn place_in_any(
+    /// Places a request in the existing blocks of the first shard that has room. Returns its index as well.
+    pub(in crate::memory) fn place_in_any(
         &self,
         shards: PoolShards,
         but: Option<u32>,
         set: usize,
         request: &AllocationRequest<'_>,
-    ) -> Result<Option<Allocation>, AllocationError> {
+    ) -> Result<Option<(u32, Placed<D>)>, AllocationError> {
         let request = &AllocationRequest { without_quick_lists: true, ..*request };
-        for (pool, slot) in self.with_memory(shards).filter(|&(pool, _)| Some(pool) != but) {
-            let placed = self.place_in_shard(pool, slot, locked(&slot.state), set, request)?;
-            if placed.is_some() {
-                return Ok(placed);
+        for shard in self.with_memory(shards).filter(|&(pool, _)| Some(pool) != but) {
+            if let Some(placed) = self.place_in_shard(LockedShard::lock(shard), set, request)? {
+                return Ok(Some((shard.0, placed)));
             }
         }
         Ok(None)
     }
 
     /// Places a request in an empty block of another shard, which is moved to this one, or in the blocks that were
-    /// reserved there.
-    fn place_in_lent_block(
+    /// reserved there. Returns the index of the shard as well.
+    pub(in crate::memory) fn place_in_lent_block(
         &self,
         shards: PoolShards,
-        pool: u32,
-        slot: &PoolSlot<D>,
+        (pool, slot): (u32, &PoolSlot<D>),
         set: usize,
         request: &AllocationRequest<'_>,
-    ) -> Result<Option<Allocation>, AllocationError> {
+    ) -> Result<Option<(u32, Placed<D>)>, AllocationError> {
         // By this shard's own next block size: the block is going to be one of its blocks.
         let (rounded, in_blocks) = {
             let guard = locked(&slot.state);
@@ -380,17 +306,29 @@ impl<D: Device> Allocator<D> {
             if let Some(lent) = lent {
                 drop(guard);
                 let placed = slot.insert_lent(set, lent, &rounded, request);
-                return self.accept_or_free(pool, placed).map(Some);
+                return self.placed_or_freed(placed).map(|placed| Some((pool, placed)));
             }
             // A reservation is made in one shard, by one thread; the threads of the others have to find it.
             if state.holds_reserve() {
                 let request = &AllocationRequest { without_quick_lists: true, ..*request };
-                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, set, request)? {
-                    return Ok(Some(allocation));
+                let shard = LockedShard { index: other, slot: other_slot, guard };
+                if let Some(placed) = self.place_in_shard(shard, set, request)? {
+                    return Ok(Some((other, placed)));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Frees the memory that a pool did not take.
+    pub(in crate::memory) fn placed_or_freed<T>(
+        &self,
+        placed: Result<T, (AllocationError, Option<OwnedMemory<D>>)>,
+    ) -> Result<T, AllocationError> {
+        placed.map_err(|(error, memory)| {
+            memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+            error
+        })
     }
 
     /// Wakes the maintenance thread if a shard has less room than its watermark.
@@ -401,14 +339,14 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Replaces the room of one block set in a refusal by that of all that were searched, each by its shard.
-    fn with_room_of(
+    pub(in crate::memory) fn with_room_of(
         &self,
         searched: impl Iterator<Item = (u32, usize)>,
         refused: AllocationError,
     ) -> AllocationError {
         let rooms = || {
             let rooms = searched.filter_map(|(pool, set)| {
-                let guard = locked(&self.pools.get(pool)?.state);
+                let guard = locked(&self.slots.get(pool)?.state);
                 guard.as_ref().map(|state| state.sets[set].room())
             });
             rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)))
@@ -435,12 +373,12 @@ impl<D: Device> Allocator<D> {
         (set, in_any_block): (usize, bool),
         request: &AllocationRequest<'_>,
     ) -> Option<QuickPlace> {
-        let pool = shards.own();
-        let slot = self.pools.get(pool)?;
-        let (pool, slot, mut guard) = match try_locked(&slot.state) {
+        let index = shards.own();
+        let slot = self.slots.get(index)?;
+        let LockedShard { index, slot, mut guard } = match try_locked(&slot.state) {
             Some(guard) => {
                 shards.note_uncontended();
-                (pool, slot, guard)
+                LockedShard { index, slot, guard }
             }
             // A thread that meets others here often moves to another shard.
             None => self.lock_contended_shard(shards).ok()?,
@@ -453,86 +391,25 @@ impl<D: Device> Allocator<D> {
             None => return None,
         };
         debug_assert!(state.changed_priority.is_none(), "a block that changes its role is not left empty");
-        Some(QuickPlace::new(pool, in_use))
+        Some(QuickPlace::new(index, in_use))
     }
 
     /// Places a request in the existing blocks of a shard.
-    fn place_in_shard(
+    pub(in crate::memory) fn place_in_shard(
         &self,
-        pool: u32,
-        slot: &PoolSlot<D>,
-        mut guard: MutexGuard<'_, Option<PoolState<D>>>,
+        LockedShard { slot, mut guard, .. }: LockedShard<'_, D>,
         set: usize,
         request: &AllocationRequest<'_>,
-    ) -> Result<Option<Allocation>, AllocationError> {
+    ) -> Result<Option<Placed<D>>, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         let rounded = self.round_request(state, set, request)?;
         let placed = state.place_in_existing(slot, set, &rounded, request)?;
         self.wake_maintenance_if_low(state);
-        let placed = placed.map(|record| self.token(pool, record, slot));
-        let changed_priority = state.changed_priority.take();
-        drop(guard);
-        placed.iter().for_each(|token| self.set_priority(token, changed_priority));
-        Ok(placed)
-    }
-
-    /// Previews an allocation from one memory type of a pool.
-    pub(in crate::memory) fn preview_shards(
-        &self,
-        shards: PoolShards,
-        set: usize,
-        request: &AllocationRequest<'_>,
-    ) -> Result<AllocationPreview, AllocationError> {
-        let own = shards.own();
-        let slot = self.shard(own)?;
-        let preview = self.preview_from_pool(own, set, request);
-        if matches!(preview, Ok(AllocationPreview::Fits { .. }))
-            || self.others_with_memory(shards, own).next().is_none()
-        {
-            return preview;
-        }
-        let (rounded, in_blocks, memory_type) = {
-            let guard = locked(&slot.state);
-            let state = guard.as_ref().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-            let rounded = self.round_request(state, set, request)?;
-            (rounded, state.may_share_block(&rounded), state.sets[set].memory_type)
-        };
-        for (_, other) in self.others_with_memory(shards, own) {
-            let mut guard = locked(&other.state);
-            let Some(state) = guard.as_mut() else { continue };
-            state.flush_quick_lists_and_say_so();
-            // Room in other shards counts where they lend it, and where no block can be allocated, as in
-            // `allocate_from_shards`.
-            let searched = state.holds_reserve() || preview.is_err();
-            if state.lendable(set, &rounded, in_blocks).is_some()
-                || (searched && state.would_place(set, &rounded))
-            {
-                return Ok(AllocationPreview::Fits { memory_type });
-            }
-        }
-        preview.map_err(|refused| self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
-    }
-
-    /// Previews what [`place_among_others`](Self::place_among_others) does for a request that was refused.
-    pub(in crate::memory) fn preview_among_others(
-        &self,
-        memory_type: MemoryTypeIndex,
-        request: &AllocationRequest<'_>,
-        refused: AllocationError,
-    ) -> Result<AllocationPreview, AllocationError> {
-        if !refused.falls_through() {
-            return Err(refused);
-        }
-        for others in self.default_pools_of_others(memory_type, request) {
-            if let Some(memory_type) = self.would_place_in_any(others, 0, request)? {
-                return Ok(AllocationPreview::Fits { memory_type });
-            }
-        }
-        Err(self.with_room_of_all_groups(memory_type, request, refused))
+        Ok(placed.map(|record| state.placed(slot, record)))
     }
 
     /// Replaces the room in a refusal by that of the default pools of all groups of movers.
-    fn with_room_of_all_groups(
+    pub(in crate::memory) fn with_room_of_all_groups(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -543,8 +420,37 @@ impl<D: Device> Allocator<D> {
         self.with_room_of(all.flat_map(PoolShards::indices).map(|pool| (pool, 0)), refused)
     }
 
+    /// Returns the memory type where shards of a pool but one would lend an empty block for a request, or have room that they
+    /// share: where they hold a reservation, or `all` says that no block can be allocated.
+    pub(in crate::memory) fn would_place_in_others(
+        &self,
+        shards: PoolShards,
+        (own, set): (u32, usize),
+        all: bool,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<MemoryTypeIndex>, AllocationError> {
+        let (rounded, in_blocks, memory_type) = {
+            let guard = locked(&self.shard(own)?.state);
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
+            let rounded = self.round_request(state, set, request)?;
+            (rounded, state.may_share_block(&rounded), state.sets[set].memory_type)
+        };
+        for (_, other) in self.others_with_memory(shards, own) {
+            let mut guard = locked(&other.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.flush_quick_lists_and_say_so();
+            let searched = all || state.holds_reserve();
+            if state.lendable(set, &rounded, in_blocks).is_some()
+                || (searched && state.would_place(set, &rounded))
+            {
+                return Ok(Some(memory_type));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the memory type where [`place_in_any`](Self::place_in_any) would find room.
-    fn would_place_in_any(
+    pub(in crate::memory) fn would_place_in_any(
         &self,
         shards: PoolShards,
         set: usize,
@@ -564,7 +470,7 @@ impl<D: Device> Allocator<D> {
 }
 
 /// Returns two block sets of all shards of a pool.
-fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)> {
+pub(in crate::memory) fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)> {
     pool.shards().indices().flat_map(move |shard| sets.map(|set| (shard, set)))
 }
 

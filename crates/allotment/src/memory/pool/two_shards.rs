@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 
 use super::{PoolSlot, PoolState};
 use crate::device::Device;
-use crate::memory::allocator::Allocator;
+use crate::memory::pool::pools::Pools;
 use crate::sync::locked;
 
 type LockedState<'a, D> = (&'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
@@ -22,11 +22,11 @@ pub(in crate::memory) struct TwoShards<'a, D: Device> {
     other: Option<LockedState<'a, D>>,
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Pools<D> {
     /// Locks two shards of a pool, or one. Returns `None` where the pool is gone.
     pub(in crate::memory) fn lock_two(&self, one: u32, other: u32) -> Option<TwoShards<'_, D>> {
         let lock = |index| {
-            let slot = self.pools.get(index)?;
+            let slot = self.slots.get(index)?;
             let guard = locked(&slot.state);
             guard.is_some().then_some((slot, guard))
         };

@@ -60,7 +60,7 @@ impl<D: Device> Allocator<D> {
             (limits.buffer_image_granularity.get(), limits.non_coherent_atom_size.get());
         flavor.general(dump, &properties.name, granularity, atom, limits.max_allocation_count)?;
         let heaps = (0..).zip(&properties.heaps).map(|(index, heap)| {
-            let report = self.heaps.report(MemoryHeapIndex(index));
+            let report = self.heaps().report(MemoryHeapIndex(index));
             let (budget, usage) = (report.budget, report.usage);
             schema::Heap { device_local: heap.device_local, size: heap.size, budget, usage }
         });
@@ -73,7 +73,7 @@ impl<D: Device> Allocator<D> {
         dump.object("DefaultPools", |pools| {
             properties.indexed_types().try_for_each(|(index, _)| {
                 let mut shown = Vec::new();
-                for slot in self.default_slots(index).filter(|slot| slot.has_memory()) {
+                for slot in self.pools.default_slots(index).filter(|slot| slot.has_memory()) {
                     shown.extend(Seen::blocks_of(slot).iter().map(|seen| seen.draw(slot, owners, flavor)));
                 }
                 if shown.is_empty() {
@@ -96,7 +96,7 @@ impl<D: Device> Allocator<D> {
     /// block.
     fn owners(&self) -> Owners {
         let mut owners = Owners::new();
-        for slot in self.slots() {
+        for slot in self.pools.slots() {
             let read = |state: &PoolState<D>, record, detail: &Detail| {
                 let offset = slot.records.get(record)?.offset();
                 let (name, user_data) = (state.label(record).name.clone(), state.label(record).user_data);
@@ -116,7 +116,7 @@ impl<D: Device> Allocator<D> {
     ) -> fmt::Result {
         let flavor = self.flavor();
         let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
-        for (index, slot) in self.custom_slots() {
+        for (index, slot) in self.pools.custom_slots() {
             let Some(Description { shard, sizing, name, memory_types }) = slot.describe() else { continue };
             let sets = (0..).zip(memory_types).filter(|(_, of)| *of == memory_type);
             let sets: Vec<usize> = sets.map(|(set, _)| set).collect();
@@ -124,7 +124,7 @@ impl<D: Device> Allocator<D> {
                 continue;
             }
             // The index of shard 0 stays that of the pool. The other shards follow it.
-            let number = index - shard - self.default_pool_count();
+            let number = index - shard - self.pools.default_pool_count();
             let size = match sizing {
                 BlockSize::Fixed(size) => size,
                 BlockSize::Growing(sizes) => sizes.largest,

@@ -4,30 +4,11 @@ use allotment_suballoc::Statistics as RangeStatistics;
 
 use super::Reports;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
-use crate::memory::ExpectedLifetime;
-use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{Block, Role};
 use crate::memory::driver::{DriverCallStatistics, MemoryHeapReport};
-use crate::memory::pool::served::Served;
 use crate::memory::pool::{Pool, PoolState};
 use crate::memory::statistics::{DetailedStatistics, Statistics};
 use crate::memory::{AllocationError, Name};
-
-/// The names of default pools: by movers (none, passes, a `Defragmenter`), lifetime, and kind of resources.
-const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
-    [
-        ["long-lived", "long-lived, linear", "long-lived, optimal"],
-        ["short-lived", "short-lived, linear", "short-lived, optimal"],
-    ],
-    [
-        ["long-lived, movable", "long-lived, linear, movable", "long-lived, optimal, movable"],
-        ["short-lived, movable", "short-lived, linear, movable", "short-lived, optimal, movable"],
-    ],
-    [
-        ["long-lived, relocatable", "long-lived, linear, relocatable", "long-lived, optimal, relocatable"],
-        ["short-lived, relocatable", "short-lived, linear, relocatable", "short-lived, optimal, relocatable"],
-    ],
-];
 
 /// A memory object of an allocator; see [`Reports::blocks`].
 ///
@@ -151,8 +132,8 @@ impl<D: Device> Reports<'_, D> {
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
         let mut blocks = Vec::new();
-        for (index, slot) in self.allocator.indexed_slots() {
-            let default_name = self.allocator.default_pool_name(index);
+        for (index, slot) in self.allocator.pools.indexed_slots() {
+            let default_name = self.allocator.pools.default_pool_name(index);
             let info = |state: &PoolState<D>, set: usize, _, block: &Block<D>| BlockInfo {
                 memory: block.memory.handle(),
                 memory_type: state.sets[set].memory_type,
@@ -187,7 +168,7 @@ impl<D: Device> Reports<'_, D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     #[doc(alias("vmaGetPoolStatistics", "GetStatistics"))]
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
-        let counters = self.allocator.slots_of(pool)?.flat_map(|slot| &slot.counters);
+        let counters = self.allocator.pools.slots_of(pool)?.flat_map(|slot| &slot.counters);
         Ok(counters.map(|counters| counters.load()).sum())
     }
 
@@ -213,9 +194,9 @@ impl<D: Device> Reports<'_, D> {
     #[doc(alias("vmaCalculateStatistics", "calculate_statistics"))]
     #[must_use]
     pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
-        let types = self.allocator.device.properties().memory_types.len();
+        let types = self.allocator.device().properties().memory_types.len();
         let mut detailed = vec![DetailedStatistics::default(); types];
-        for slot in self.allocator.slots() {
+        for slot in self.allocator.pools.slots() {
             slot.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
         }
         detailed
@@ -245,7 +226,7 @@ impl<D: Device> Reports<'_, D> {
     #[doc(alias("vmaCalculatePoolStatistics", "CalculateStatistics"))]
     pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
         let mut detailed = DetailedStatistics::default();
-        for slot in self.allocator.slots_of(pool)? {
+        for slot in self.allocator.pools.slots_of(pool)? {
             slot.add_detailed(|_, found| detailed.add(&found));
         }
         Ok(detailed)
@@ -269,8 +250,8 @@ impl<D: Device> Reports<'_, D> {
     #[doc(alias("vmaGetHeapBudgets", "get_heap_budgets", "GetBudget"))]
     #[must_use]
     pub fn memory_heaps(&self) -> Vec<MemoryHeapReport> {
-        (0..self.allocator.heaps.count())
-            .map(|i| self.allocator.heaps.report(MemoryHeapIndex(i as u8)))
+        (0..self.allocator.heaps().count())
+            .map(|i| self.allocator.heaps().report(MemoryHeapIndex(i as u8)))
             .collect()
     }
 
@@ -290,68 +271,6 @@ impl<D: Device> Reports<'_, D> {
     /// ```
     #[must_use]
     pub fn device_calls(&self) -> DriverCallStatistics {
-        self.allocator.heaps.calls()
-    }
-}
-
-impl<D: Device> Allocator<D> {
-    /// Returns the memory in use in all pools. Reads counters and takes no lock.
-    ///
-    /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads allocate
-    /// or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile may be
-    /// counted in both, or in neither.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// let now = allocator.statistics();
-    /// assert_eq!((now.allocations, now.allocation_bytes, now.blocks), (1, 1000, 1));
-    /// # allocator.free(mesh)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    #[doc(alias = "capacity")]
-    #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
-    }
-
-    pub(in crate::memory) fn default_pool_name(&self, index: u32) -> Name {
-        if index >= self.default_pool_count() {
-            return Name::Static("custom");
-        }
-        let (_, Served { lifetime, optimal, movers }) = Served::by(index % self.pools_per_shard());
-        // Without pools of optimal images, those of linear ones serve both.
-        let kind = match (self.separate_optimal, optimal) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => 2,
-        };
-        let lifetime = match lifetime {
-            ExpectedLifetime::Long => 0,
-            ExpectedLifetime::Short => 1,
-        };
-        Name::Static(DEFAULT_POOL_NAMES[usize::from(movers.min(2))][lifetime][kind])
-    }
-
-    /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
-    /// milliseconds to answer.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::device::MemoryHeapIndex;
-    /// allocator.device().set_budget(MemoryHeapIndex(0), 1 << 30); // another program began
-    /// allocator.refresh_budgets();
-    /// assert_eq!(allocator.reports().memory_heaps()[0].budget, 1 << 30);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn refresh_budgets(&self) {
-        self.heaps.refresh(&self.device);
+        self.allocator.heaps().calls()
     }
 }

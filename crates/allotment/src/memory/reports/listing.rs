@@ -83,7 +83,7 @@ impl<D: Device> Reports<'_, D> {
     #[must_use]
     pub fn allocations(&self) -> Vec<ListedAllocation<D>> {
         let mut listed = Vec::new();
-        for (index, slot) in self.allocator.indexed_slots() {
+        for (index, slot) in self.allocator.pools.indexed_slots() {
             self.allocator.list(slot, index, &mut listed);
         }
         listed
@@ -109,7 +109,7 @@ impl<D: Device> Reports<'_, D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_allocations(&self, pool: &Pool) -> Result<Vec<ListedAllocation<D>>, AllocationError> {
         let mut listed = Vec::new();
-        for (slot, index) in self.allocator.slots_of(pool)?.zip(pool.shards().indices()) {
+        for (slot, index) in self.allocator.pools.slots_of(pool)?.zip(pool.shards().indices()) {
             self.allocator.list(slot, index, &mut listed);
         }
         Ok(listed)
@@ -144,11 +144,11 @@ impl<D: Device> Reports<'_, D> {
 
 impl<D: Device> Allocator<D> {
     fn list(&self, slot: &PoolSlot<D>, index: u32, listed: &mut Vec<ListedAllocation<D>>) {
-        let default_name = self.default_pool_name(index);
+        let default_name = self.pools.default_pool_name(index);
         let list = |state: &PoolState<D>, record, _: &Detail| {
             let entry = slot.records.get(record)?;
             let generation = entry.generation();
-            let id = AllocationId { allocator: self.id, pool: index, record, generation };
+            let id = AllocationId { allocator: self.id(), pool: index, record, generation };
             let info = state.allocation_info(slot, record)?;
             let pool = state.rules.name.as_ref().unwrap_or(&default_name).clone();
             Some(ListedAllocation { id, pool, released: entry.is_released(), info })

@@ -1,34 +1,21 @@
 //! What the allocator tells about itself: statistics, dumps, leaks, and where allocations were made.
 
-mod call_site;
-pub(crate) mod descriptors;
 mod dump;
 #[doc(hidden)]
 pub mod dump_schema;
 mod inspect;
-mod leaks;
 mod listing;
-mod stalls;
-mod subscribe;
 
 use core::fmt;
 
 // What programs read.
-pub use self::descriptors::LeakedDescriptors;
 pub use self::inspect::{BlockInfo, CategoryStatistics};
-pub use self::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use self::listing::ListedAllocation;
-pub use self::stalls::StallStatistics;
-pub use super::driver::{DriverCallStatistics, MemoryHeapReport};
+pub use super::allocator::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
+pub use super::descriptors::LeakedDescriptors;
+pub use super::driver::{DriverCallStatistics, MemoryHeapReport, StallStatistics};
 pub use super::statistics::{DetailedStatistics, Statistics};
 pub use crate::choices::call_site::{CallSite, CallSites};
-
-// What the allocator reports of itself, and of the descriptor heaps that say where their descriptors were made.
-pub(super) use self::descriptors::DescriptorHeaps;
-pub(crate) use self::descriptors::{DescriptorSites, HasDescriptors};
-pub(crate) use self::leaks::report_left_by_gpu;
-pub(super) use self::leaks::{make_known, report_leaks};
-pub(super) use self::stalls::Stalls;
 
 use super::allocator::Allocator;
 use crate::device::Device;
@@ -73,5 +60,52 @@ impl<D: Device> Copy for Reports<'_, D> {}
 impl<D: Device> fmt::Debug for Reports<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reports").finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> Reports<'_, D> {
+    /// Returns how often and how long callers waited for the driver's memory calls. With a
+    /// [`MaintenanceThread`](crate::memory::MaintenanceThread) there should be few such stalls.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let (mesh, options) = (Requirements::new(1000), MemoryUsage::GpuOnly.into());
+    /// let first = allocator.allocate(&mesh, &options)?; // waits for the driver
+    /// let second = allocator.allocate(&mesh, &options)?; // fits into the same block
+    /// assert_eq!(allocator.reports().stalls().count, 1);
+    /// # drop(allocator.free_many([first, second]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn stalls(&self) -> StallStatistics {
+        self.allocator.stalls.statistics()
+    }
+
+    /// Returns all live allocations, largest first: the report that dropping the allocator now would make. Consistent, and
+    /// locks, as [`allocations`](Self::allocations).
+    ///
+    /// ```
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::memory::reports::LeakHandler;
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// let mut desc = AllocatorDesc::default();
+    /// desc.on_leak = LeakHandler::Ignore;
+    /// let allocator = Allocator::new(device, desc)?;
+    /// let options = MemoryUsage::GpuOnly.with_name("shadow map");
+    /// drop(allocator.allocate(&Requirements::new(64), &options)?);
+    /// let leak = allocator.reports().leaks()[0].to_string();
+    /// assert!(leak.starts_with("\"shadow map\": 64 bytes of memory type 0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(never)]
+    #[doc(alias = "report_memory_leaks")]
+    #[must_use]
+    pub fn leaks(&self) -> Vec<Leak> {
+        self.allocator.leaks_where(|_| true)
     }
 }

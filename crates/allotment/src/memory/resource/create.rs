@@ -118,7 +118,8 @@ impl<D: Device> Allocator<D> {
         let pinned = options.clone().with_movability(Movability::Pinned);
         let mover = options.mover();
         let request = &AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
-        let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
+        let (handle, allocation) = match self.pools.dedicated_for_resource(request, memory_options.is_some())
+        {
             DedicatedForResource::No => self.create_placed::<C>(info, request)?,
             DedicatedForResource::Preferred => {
                 // In the memory type that suits best only: a block there is better than dedicated memory elsewhere.

@@ -217,7 +217,7 @@ impl<D: Device> Allocator<D> {
             None => self.by_ranking(request, |memory_type, request| {
                 // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
                 // usually finds free.
-                let pool = self.default_pool_for(memory_type, request).own();
+                let pool = self.pools.default_pool_for(memory_type, request).own();
                 self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
             }),
         };
@@ -300,7 +300,7 @@ impl<D: Device> Allocator<D> {
                 }
             }
         };
-        if self.heaps.refused_before(device, of.0, of.1, source.terms).is_some() {
+        if self.heaps().refused_before(device, of.0, of.1, source.terms).is_some() {
             request.note_answered();
         }
         let made = self.memory_of_driver(of, source.terms, IdleBlocks::Free, make)?;

@@ -19,9 +19,10 @@ use super::plan::RoomPlan;
 use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::ladder::IdleBlocks;
+use crate::memory::allocator::offers::Reserved;
 use crate::memory::defragmentation::PassLimits;
 use crate::memory::defragmentation::desc::Spent;
-use crate::memory::defragmentation::evacuation::{AT_ONCE, Evacuation, HandedOut, Reserved};
+use crate::memory::defragmentation::evacuation::{AT_ONCE, Evacuation, HandedOut};
 use crate::memory::defragmentation::pace::Pace;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
@@ -360,10 +361,10 @@ impl Execution {
     ) -> bool {
         let Some(&(item, to)) = self.steps.front() else { return false };
         let holder @ (pool, record, generation) = self.items[item as usize];
-        let Some(mut locks) = allocator.lock_two(pool, arena.pool) else { return false };
+        let Some(mut locks) = allocator.pools.lock_two(pool, arena.pool) else { return false };
         // Its owner may have freed it a moment ago; the next look finds that.
         let Some(reserved) = place(&mut locks, (record, generation)) else { return false };
-        let from = AllocationId { allocator: allocator.id, pool, record, generation };
+        let from = AllocationId { allocator: allocator.id(), pool, record, generation };
         self.moves.reserved.push_back(Reserved::new(from, arena.pool, &reserved));
         let reserved = (arena.pool, reserved.record, reserved.generation);
         match to {
@@ -417,7 +418,7 @@ impl Execution {
             Some(reserved)
         });
         // Not used after all: its item was freed, or the pool is gone.
-        memory.into_iter().for_each(|memory| allocator.heaps.free(&allocator.device, memory));
+        memory.into_iter().for_each(|memory| allocator.heaps().free(allocator.device(), memory));
         if reserved {
             (self.aside.block, self.aside.closing) = (block, closing);
         }

@@ -356,8 +356,8 @@ impl RoomRun {
                 let (mover, ignored) = (self.mover, &self.ignored);
                 // A run that makes room moves what is its mover's own, and waits for no owner to accept an offer.
                 let moved_by = |seen: &SurveyedAllocation| {
-                    let own =
-                        mover.moves(seen.mover) == MovedBy::Own && !ignored.contains(&seen.id(allocator.id));
+                    let own = mover.moves(seen.mover) == MovedBy::Own
+                        && !ignored.contains(&seen.id(allocator.id()));
                     own.then_some(MovedBy::Own)
                 };
                 if survey.step(allocator, moved_by, time) {
@@ -485,7 +485,7 @@ impl RoomRun {
         set: u8,
     ) -> Option<(Wanted, MemoryHeapIndex)> {
         let Needed { bytes, alignment, missing, heap } =
-            allocator.needed_in(pool, set.into(), &self.wanted.request())?;
+            allocator.pools.needed_in(pool, set.into(), &self.wanted.request())?;
         Some((Wanted { bytes, alignment, missing }, heap))
     }
 
@@ -495,11 +495,12 @@ impl RoomRun {
         let Arena { pool, set } = execution.arena();
         let at = execution.room(allocator);
         let request = self.wanted.request();
-        let Some(token) = allocator.place_in_room((pool, set.into()), at, &request) else {
+        let Some(placed) = allocator.pools.place_in_room((pool, set.into()), at, &request) else {
             // The old places of the last moves may still be in use.
             self.waits = execution.waits_for_places(allocator);
             return if self.waits { false } else { self.change() };
         };
+        let token = allocator.accept(pool, placed);
         if !allocator.map_new(&token, &request) {
             allocator.free_own(token);
             return self.change();

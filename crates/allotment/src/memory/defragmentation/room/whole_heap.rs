@@ -35,7 +35,7 @@ impl RoomRun {
         let request = self.request();
         let mut missing: Vec<MissingInHeap> = Vec::new();
         for &(shards, set) in self.pools() {
-            let in_shard = |index| allocator.missing_in(index, set.into(), &request);
+            let in_shard = |index| allocator.pools.missing_in(index, set.into(), &request);
             // The request has asked one of them for a block.
             let Some((heap, bytes)) = shards.indices().find_map(in_shard) else { continue };
             // Where a plan for fewer bytes fails, one for more does.
@@ -60,7 +60,7 @@ impl RoomRun {
     ) -> Vec<SurveyedPool> {
         let mut seen = HashSet::new();
         let mut pools = Vec::new();
-        for (index, slot) in allocator.indexed_slots() {
+        for (index, slot) in allocator.pools.indexed_slots() {
             // The blocks of a linear pool take new ranges at their ends only.
             let Some((shards, of_sets)) = slot.heaps_of_sets().filter(|_| !slot.is_linear()) else {
                 continue;
@@ -68,7 +68,7 @@ impl RoomRun {
             let is_over = |of: &MemoryHeapIndex| heaps.iter().any(|missing| missing.heap == *of);
             let sets = (0_u8..).zip(&of_sets).filter(|(_, heap)| is_over(heap)).map(|(set, _)| set);
             let sets: Vec<_> = sets.collect();
-            let is_default = index < allocator.default_pool_count();
+            let is_default = index < allocator.pools.default_pool_count();
             let scope = if is_default { Scope::DefaultPools } else { Scope::Pool(shards) };
             if !sets.is_empty() && seen.insert(shards.first) && self.takes(allocator, scope, own) {
                 pools.extend(sets.into_iter().map(|set| SurveyedPool { shards, set: Some(set) }));

@@ -1,6 +1,9 @@
 //! Shards of default pools and of custom pools, with the shard of each call chosen by the test. (Threads that contend
 //! choose for themselves in `tests/allocator/threads.rs`.)
 
+use crate::Allocation;
+use crate::Allocator;
+use crate::memory::AllocationPreview;
 use core::ops::Deref;
 use core::time::Duration;
 use std::thread::scope;
@@ -73,7 +76,7 @@ impl World {
     fn shards(&self) -> PoolShards {
         let requirements = Requirements::new(1);
         let request = &AllocationRequest::new(&requirements, &self.options);
-        self.pool.as_ref().map_or_else(|| self.default_pool_for(HOST, request), Pool::shards)
+        self.pool.as_ref().map_or_else(|| self.allocator.pools.default_pool_for(HOST, request), Pool::shards)
     }
 
     fn allocate(&self, shard: u32, size: u64) -> Allocation {
@@ -113,12 +116,12 @@ fn a_thread_that_finds_its_shard_locked_too_often_moves_to_one_with_fewer_in_poo
     for world in World::both() {
         let shards = world.shards();
         assert_eq!(shards.count, SHARDS);
-        let slot = world.shard(shards.first).unwrap();
-        world.allocator.residents.crowd();
+        let slot = world.allocator.pools.shard(shards.first).unwrap();
+        world.allocator.pools.residents.crowd();
         let guard = locked(&slot.state);
         let moved = scope(|scope| {
             let work = || {
-                world.allocator.residents.on_the_verge_of_moving(0);
+                world.allocator.pools.residents.on_the_verge_of_moving(0);
                 world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap()
             };
             scope.spawn(work).join().unwrap()
@@ -138,12 +141,12 @@ fn a_thread_opens_no_shard_while_the_blocks_of_a_pool_are_nearly_empty() {
     for world in World::both() {
         let shards = world.shards();
         let contend = || {
-            let slot = world.shard(shards.first).unwrap();
-            world.allocator.residents.crowd();
+            let slot = world.allocator.pools.shard(shards.first).unwrap();
+            world.allocator.pools.residents.crowd();
             let guard = locked(&slot.state);
             scope(|scope| {
                 let work = || {
-                    world.allocator.residents.on_the_verge_of_moving(0);
+                    world.allocator.pools.residents.on_the_verge_of_moving(0);
                     world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap()
                 };
                 let waits = scope.spawn(work);
@@ -181,11 +184,11 @@ fn a_pool_with_a_maximum_and_a_linear_pool_have_one_shard_and_leave_the_thread_w
         let world = World::new(Some(desc));
         let shards = world.shards();
         assert_eq!(shards.count, 1);
-        let slot = world.shard(shards.first).unwrap();
+        let slot = world.allocator.pools.shard(shards.first).unwrap();
         let guard = locked(&slot.state);
         let got = scope(|scope| {
             let work = || {
-                world.allocator.residents.on_the_verge_of_moving(2);
+                world.allocator.pools.residents.on_the_verge_of_moving(2);
                 let got = world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap();
                 assert_eq!(own_shard(), 2);
                 got

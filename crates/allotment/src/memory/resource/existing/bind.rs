@@ -32,7 +32,7 @@ impl<D: Device> Allocator<D> {
             )
             .map(|(allocation, ())| allocation)
         };
-        let allocation = match self.dedicated_for_resource(request, false) {
+        let allocation = match self.pools.dedicated_for_resource(request, false) {
             DedicatedForResource::Required => dedicated(),
             // The driver prefers dedicated memory and does not require it, so a block serves as well.
             DedicatedForResource::Preferred => dedicated().or_else(|_| self.allocate_for_request(request)),

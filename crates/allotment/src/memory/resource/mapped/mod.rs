@@ -104,7 +104,7 @@ impl<D: Device> MappedBuffer<D> {
         match allocator.mapped_place(raw.allocation()) {
             Ok((first, memory_type)) => {
                 // Looked up once: rings and arenas write a few bytes at a time, and ask this at each write.
-                let coherent = !allocator.needs_flush(memory_type);
+                let coherent = !allocator.pools.needs_flush(memory_type);
                 let (allocator, owner) = (Arc::clone(allocator), Owner::Unique(ManuallyDrop::new(raw)));
                 Ok(Self { allocator, owner, first, size, memory_type, coherent })
             }
@@ -142,7 +142,7 @@ impl<D: Device> MappedBuffer<D> {
         let (place, size) =
             owner.with_allocation(|allocation, size| (allocator.mapped_place(allocation), size));
         let (first, memory_type) = place.map_err(ResourceError::Access)?;
-        let coherent = !allocator.needs_flush(memory_type);
+        let coherent = !allocator.pools.needs_flush(memory_type);
         Ok(Self { allocator: Arc::clone(allocator), owner, first, size, memory_type, coherent })
     }
 

@@ -4,11 +4,6 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::time::Instant;
-
-use super::Reports;
-use crate::device::Device;
-use crate::memory::allocator::Allocator;
 
 /// Time that callers lost in the driver's memory calls since the allocator was created: in requests, in frees that
 /// freed a block, at the ends of frames.
@@ -44,7 +39,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    fn add(&self, waited: Duration) {
+    pub(crate) fn add(&self, waited: Duration) {
         // A u64 of nanoseconds holds 584 years.
         let waited = waited.as_nanos() as u64;
         // Relaxed: the three figures are statistics, and may be read between two of these stores.
@@ -52,43 +47,13 @@ impl Stalls {
         self.nanoseconds.fetch_add(waited, Relaxed);
         self.longest.fetch_max(waited, Relaxed);
     }
-}
 
-impl<D: Device> Reports<'_, D> {
-    /// Returns how often and how long callers waited for the driver's memory calls. With a
-    /// [`MaintenanceThread`](crate::memory::MaintenanceThread) there should be few such stalls.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let (mesh, options) = (Requirements::new(1000), MemoryUsage::GpuOnly.into());
-    /// let first = allocator.allocate(&mesh, &options)?; // waits for the driver
-    /// let second = allocator.allocate(&mesh, &options)?; // fits into the same block
-    /// assert_eq!(allocator.reports().stalls().count, 1);
-    /// # drop(allocator.free_many([first, second]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn stalls(&self) -> StallStatistics {
-        let Stalls { count, nanoseconds, longest } = &self.allocator.stalls;
+    pub(crate) fn statistics(&self) -> StallStatistics {
+        let Self { count, nanoseconds, longest } = self;
         StallStatistics {
             count: count.load(Relaxed),
             total: Duration::from_nanos(nanoseconds.load(Relaxed)),
             longest: Duration::from_nanos(longest.load(Relaxed)),
         }
-    }
-}
-
-impl<D: Device> Allocator<D> {
-    /// Does work that its caller waits for, and counts the time as a stall.
-    pub(in crate::memory) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let done = work();
-        let waited = began.elapsed();
-        self.stalls.add(waited);
-        self.emit_stall(waited);
-        done
     }
 }

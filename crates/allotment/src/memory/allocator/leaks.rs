@@ -7,14 +7,13 @@ use core::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, Weak};
 
-use super::Reports;
 use crate::choices::call_site::CallSite;
 use crate::device::{Device, MemoryTypeIndex, ResourceKind};
 use crate::log::event;
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
+use crate::memory::descriptors::LeakedDescriptors;
 use crate::memory::pool::{Detail, Label, PoolState};
-use crate::memory::reports::descriptors::LeakedDescriptors;
 use crate::memory::token::Record;
 use crate::sync::locked;
 
@@ -27,7 +26,7 @@ use crate::sync::locked;
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let options = MemoryUsage::GpuOnly.with_name("sky").with_category("texture").with_user_data(4711);
 /// let sky = allocator.allocate(&Requirements::new(1000), &options)?;
-/// let leak = &allocator.reports().leaks()[0]; // live now: a leak if the allocator were dropped
+/// let leak = &allocator.leaks_where(|_| true)[0]; // live now: a leak if the allocator were dropped
 /// assert_eq!((leak.size, leak.category, leak.user_data), (1000, "texture", 4711));
 /// # allocator.free(sky)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -272,38 +271,11 @@ impl fmt::Debug for LeakHandler {
     }
 }
 
-impl<D: Device> Reports<'_, D> {
-    /// Returns all live allocations, largest first: the report that dropping the allocator now would make. Consistent, and
-    /// locks, as [`allocations`](Self::allocations).
-    ///
-    /// ```
-    /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::memory::reports::LeakHandler;
-    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
-    ///
-    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
-    /// let mut desc = AllocatorDesc::default();
-    /// desc.on_leak = LeakHandler::Ignore;
-    /// let allocator = Allocator::new(device, desc)?;
-    /// let options = MemoryUsage::GpuOnly.with_name("shadow map");
-    /// drop(allocator.allocate(&Requirements::new(64), &options)?);
-    /// let leak = allocator.reports().leaks()[0].to_string();
-    /// assert!(leak.starts_with("\"shadow map\": 64 bytes of memory type 0"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    #[doc(alias = "report_memory_leaks")]
-    #[must_use]
-    pub fn leaks(&self) -> Vec<Leak> {
-        self.allocator.leaks_where(|_| true)
-    }
-}
-
 impl<D: Device> Allocator<D> {
     /// Returns the live allocations whose records `shows` wants, largest first.
-    fn leaks_where(&self, shows: impl Fn(&Record) -> bool) -> Vec<Leak> {
+    pub(in crate::memory) fn leaks_where(&self, shows: impl Fn(&Record) -> bool) -> Vec<Leak> {
         let mut leaks = Vec::new();
-        for slot in self.slots() {
+        for slot in self.pools.slots() {
             let leak = |state: &PoolState<D>, record, detail: &Detail| {
                 let Label { name, user_data, category, call_site } = state.label(record).clone();
                 let size = slot.records.get(record).filter(|it| shows(it))?.size();
@@ -332,8 +304,11 @@ pub(crate) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
     if allocator.statistics().allocations == 0 && descriptors.is_empty() {
         return;
     }
-    let report =
-        LeakReport { moment: LeakMoment::AllocatorDropped, leaks: allocator.reports().leaks(), descriptors };
+    let report = LeakReport {
+        moment: LeakMoment::AllocatorDropped,
+        leaks: allocator.leaks_where(|_| true),
+        descriptors,
+    };
     hand_out(allocator, &report);
 }
 

@@ -1,6 +1,5 @@
 //! Events of an allocator, from its pools to a reader.
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use crate::device::{Device, MemoryHeapIndex};
@@ -65,7 +64,7 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("VmaDeviceMemoryCallbacks", "log_allocations", "log_frees"))]
     pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
-        let subscription = EventSubscription::new(&self.events, desc)?;
+        let subscription = EventSubscription::new(self.events(), desc)?;
         self.announce_if_asked();
         Ok(subscription)
     }
@@ -73,77 +72,77 @@ impl<D: Device> Allocator<D> {
     /// Announces the state of all pools, if a reader has just begun to read or has lost events.
     #[inline]
     pub(in crate::memory) fn announce_if_asked(&self) {
-        if self.events.takes_state() {
+        if self.events().takes_state() {
             self.announce();
         }
     }
 
     #[cold]
     fn announce(&self) {
-        let epoch = self.events.epoch();
-        for heap in 0..self.device.properties().heaps.len() {
+        let epoch = self.events().epoch();
+        for heap in 0..self.device().properties().heaps.len() {
             // A device has at most 16 heaps.
-            self.heaps.emit_budget(MemoryHeapIndex(heap as u8));
+            self.heaps().emit_budget(MemoryHeapIndex(heap as u8));
         }
         // Not by the slots that exist: a default pool may have a shard 1 and no shard 0.
-        for index in 0..self.slot_count.load(Ordering::Acquire) {
+        for index in 0..self.pools.slot_count() {
             self.announce_shards(index);
         }
-        if !self.events.parts().announce() {
-            self.events.ask_for_state(epoch);
+        if !self.events().parts().announce() {
+            self.events().ask_for_state(epoch);
         }
     }
 
     /// Announces all shards of the pool whose shard 0 is in a slot: first the blocks of all, at once, since an allocation of
     /// one may be in a block of another; then the allocations, some at a time.
     fn announce_shards(&self, first: u32) {
-        for (index, announcement) in self.announce_blocks(first) {
-            while self.announce_piece(index, &announcement) {}
+        for (index, announcement) in self.pools.announce_blocks(first) {
+            while self.pools.announce_piece(index, &announcement) {}
         }
     }
 
     /// Writes that a request was refused and what it asked for, if there is a reader.
     #[cold]
     pub(in crate::memory) fn emit_refused(&self, error: &AllocationError, request: &AllocationRequest<'_>) {
-        if !self.events.is_read() {
+        if !self.events().is_read() {
             return;
         }
         let (reason, available, largest_free) = reason_of(error);
         let requested = request.requirements.size;
         let name = request.options.name.as_ref();
-        self.events.push_always(|texts| Event::Refused {
+        self.events().push_always(|texts| Event::Refused {
             reason,
             requested,
             available,
             largest_free,
             name: texts.add_text(name),
         });
-        self.events.push_always(|_| Event::RefusedRequest(refused_request(request)));
+        self.events().push_always(|_| Event::RefusedRequest(refused_request(request)));
     }
 
     /// Writes that a frame ended, and announces the state of all pools to a reader that lost events.
     #[inline]
     pub(in crate::memory) fn emit_frame_end(&self, passed: Option<Moment>) {
-        if self.events.is_read() {
+        if self.events().is_read() {
             if let Some(now) = passed {
-                self.events.push_always(|_| Event::TimePassed { sixtieths: now.tick });
+                self.events().push_always(|_| Event::TimePassed { sixtieths: now.tick });
             }
-            self.events.end_frame();
+            self.events().end_frame();
             self.announce_if_asked();
         }
     }
 
     /// Writes that a thread waited, if there is a reader.
-    pub(super) fn emit_stall(&self, waited: Duration) {
-        if self.events.is_read() {
+    pub(in crate::memory) fn emit_stall(&self, waited: Duration) {
+        if self.events().is_read() {
             let nanoseconds = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-            self.events.push_always(|_| Event::Stalled { kind: StallKind::DriverCall, nanoseconds });
+            self.events().push_always(|_| Event::Stalled { kind: StallKind::DriverCall, nanoseconds });
         }
     }
 
     /// Writes how often an allocation is mapped, after a change.
     pub(in crate::memory) fn emit_maps(&self, allocation: &Allocation) {
-        if self.events.is_read() {
+        if self.events().is_read() {
             if let Ok((slot, _)) = self.slot_and_record(allocation) {
                 slot.emit_maps(allocation.record, allocation.generation);
             }
@@ -155,7 +154,7 @@ impl<D: Device> Allocator<D> {
         let Ok((slot, record)) = self.slot_and_record(allocation) else { return };
         // For a reader that begins to read before the free.
         record.note_released();
-        if self.events.is_read() {
+        if self.events().is_read() {
             slot.emit_free_requested(allocation.record, allocation.generation);
         }
     }
@@ -179,10 +178,10 @@ mod tests {
             |size| allocator.allocate(&Requirements::new(size), &MemoryUsage::GpuOnly.into()).unwrap();
         let mut held: Vec<_> = (0..5000).map(|at| allocate(256 + at % 7 * 256)).collect();
         let mut subscription =
-            EventSubscription::new(&allocator.events, &SubscriptionDesc::default()).unwrap();
-        assert!(allocator.events.takes_state());
-        let first = (0..allocator.slot_count.load(Ordering::Acquire)).find_map(|first| {
-            let announced = allocator.announce_blocks(first);
+            EventSubscription::new(allocator.events(), &SubscriptionDesc::default()).unwrap();
+        assert!(allocator.events().takes_state());
+        let first = (0..allocator.pools.slot_count()).find_map(|first| {
+            let announced = allocator.pools.announce_blocks(first);
             (!announced.is_empty()).then_some(announced)
         });
         let (mut step, mut pieces) = (1_usize, 0);
@@ -201,7 +200,7 @@ mod tests {
                     }
                 }
                 pieces += 1;
-                if !allocator.announce_piece(index, &announcement) {
+                if !allocator.pools.announce_piece(index, &announcement) {
                     break;
                 }
             }

@@ -1,0 +1,251 @@
+//! Places that are offered to the owners of mapped buffers, and how they are withdrawn. How they are made and accepted:
+//! `defragmentation/offers.rs`.
+//!
+//! The list of offers has a lock of its own, which is taken last: no other lock is taken while it is held.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::device::Device;
+use crate::memory::Movability;
+use crate::memory::allocator::Allocator;
+use crate::memory::mover::{Mover, MoverId};
+use crate::memory::pool::emptying::BlockOfSet;
+use crate::memory::pool::moves::ReservedPlace;
+use crate::memory::request::PoolShards;
+use crate::memory::token::{Allocation, AllocationId};
+use crate::sync::locked;
+
+#[derive(Debug)]
+pub(in crate::memory) struct Reserved {
+    pub(in crate::memory) from: AllocationId,
+    pub(in crate::memory) to: Allocation,
+    /// Bytes that the move copies.
+    pub(in crate::memory) copied: u64,
+}
+
+impl Reserved {
+    /// Returns the place that is reserved for an allocation in the pool at an index.
+    pub(in crate::memory) fn new(from: AllocationId, pool: u32, place: &ReservedPlace) -> Self {
+        let &ReservedPlace { record, generation, copied, .. } = place;
+        Self { from, to: Allocation { allocator: from.allocator, pool, record, generation }, copied }
+    }
+}
+
+/// Ticks (sixtieths of a second) for which an offer stands.
+const OFFERED_FOR: u64 = 60;
+
+/// The blocks whose allocations are offered new places.
+#[derive(Debug, Default)]
+pub(in crate::memory) struct Offers {
+    list: Mutex<List>,
+    /// The number of blocks, which is read without the lock.
+    count: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    blocks: Vec<OfferedBlock>,
+    /// By whom blocks were closed that stay, since owners did not accept; once for each block.
+    kept: Vec<Mover>,
+}
+
+#[derive(Debug)]
+struct OfferedBlock {
+    /// The `Defragmenter` whose run closed the block.
+    by: Mover,
+    /// The tick of the offer.
+    since: u64,
+    closed: ClosedBlock,
+    /// What is offered.
+    reserved: VecDeque<Reserved>,
+    /// Offers that owners have taken, and have not ended.
+    in_flight: u32,
+}
+
+/// A closing of a block that offers belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) struct ClosedBlock {
+    /// The shard, and the set and index of the block there.
+    pub(in crate::memory) pool: u32,
+    pub(in crate::memory) block: BlockOfSet,
+    pub(in crate::memory) closing: u64,
+    /// Bytes of the block.
+    pub(in crate::memory) size: u64,
+}
+
+impl Offers {
+    /// Adds the offers of a block.
+    pub(in crate::memory) fn add(
+        &self,
+        closed: ClosedBlock,
+        reserved: VecDeque<Reserved>,
+        by: Mover,
+        since: u64,
+    ) {
+        let mut list = locked(&self.list);
+        list.blocks.push(OfferedBlock { by, since, closed, reserved, in_flight: 0 });
+        self.note_count(&list);
+    }
+
+    /// Relaxed: an offer that comes at this moment is found by the next look.
+    fn note_count(&self, list: &List) {
+        self.count.store(list.blocks.len() as u32, Ordering::Relaxed);
+    }
+
+    fn are_none(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Returns true if a move is offered for an allocation.
+    pub(in crate::memory) fn has(&self, id: AllocationId) -> bool {
+        let offers = |offered: &OfferedBlock| offered.reserved.iter().any(|one| one.from == id);
+        !self.are_none() && locked(&self.list).blocks.iter().any(offers)
+    }
+
+    /// Takes the offer of an allocation.
+    pub(in crate::memory) fn take(&self, id: AllocationId) -> Option<(ClosedBlock, Reserved)> {
+        if self.are_none() {
+            return None;
+        }
+        locked(&self.list).blocks.iter_mut().find_map(|offered| {
+            let at = offered.reserved.iter().position(|reserved| reserved.from == id)?;
+            // A block that is empty but for offers in the hands of owners is not at its end.
+            offered.in_flight += 1;
+            Some((offered.closed, offered.reserved.remove(at)?))
+        })
+    }
+
+    /// Ends what [`take`](Self::take) began: with `back`, the offer stands again. Returns the block where this was its
+    /// last offer; or else the offer, where the block was taken back meanwhile.
+    fn end_one(
+        &self,
+        closed: ClosedBlock,
+        back: Option<Reserved>,
+    ) -> (Option<OfferedBlock>, Option<Reserved>) {
+        let mut list = locked(&self.list);
+        let is_it = |offered: &OfferedBlock| offered.closed == closed;
+        let Some(at) = list.blocks.iter().position(is_it) else { return (None, back) };
+        let offered = &mut list.blocks[at];
+        offered.in_flight -= 1;
+        offered.reserved.extend(back);
+        if offered.in_flight != 0 || !offered.reserved.is_empty() {
+            return (None, None);
+        }
+        let ended = list.blocks.swap_remove(at);
+        self.note_count(&list);
+        (Some(ended), None)
+    }
+
+    /// Ends what [`take`](Self::take) began. Returns true if it was the last offer of its block.
+    pub(in crate::memory) fn end(&self, closed: ClosedBlock) -> bool {
+        self.end_one(closed, None).0.is_some()
+    }
+
+    /// Lets an offer stand again. Returns it where its block was taken back meanwhile.
+    pub(in crate::memory) fn put_back(&self, closed: ClosedBlock, offer: Reserved) -> Option<Reserved> {
+        self.end_one(closed, Some(offer)).1
+    }
+
+    /// Returns the number of blocks that stay since owners did not accept the offers of a `Defragmenter`, since the last call.
+    pub(in crate::memory) fn take_kept(&self, by: Mover) -> u32 {
+        let kept = &mut locked(&self.list).kept;
+        let before = kept.len();
+        kept.retain(|other| *other != by);
+        (before - kept.len()) as u32
+    }
+
+    fn note_kept<'a>(&self, blocks: impl IntoIterator<Item = &'a OfferedBlock>) {
+        locked(&self.list).kept.extend(blocks.into_iter().map(|offered| offered.by));
+    }
+
+    /// Takes the offers of some blocks back, to be cancelled.
+    fn take_back(&self, of: impl Fn(&OfferedBlock) -> bool) -> Vec<OfferedBlock> {
+        if self.are_none() {
+            return Vec::new();
+        }
+        let mut list = locked(&self.list);
+        let (back, stay) = core::mem::take(&mut list.blocks).into_iter().partition(of);
+        list.blocks = stay;
+        self.note_count(&list);
+        back
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Records that the copy of an allocation's bytes has completed, so that it may be accessed and moved again.
+    pub(in crate::memory) fn note_arrived(&self, id: AllocationId) {
+        self.pools.get(id.pool).into_iter().for_each(|slot| _ = slot.note_reserved(id, false));
+    }
+
+    /// Frees an allocation that is known to belong to this allocator.
+    pub(in crate::memory) fn free_own(&self, allocation: Allocation) {
+        let freed = self.free(allocation);
+        debug_assert!(freed.is_ok(), "the allocation belongs to this allocator");
+    }
+
+    /// Withdraws the offers in blocks of a pool.
+    pub(in crate::memory) fn withdraw_offers_in(&self, pools: PoolShards) {
+        self.cancel_offers(self.offers.take_back(|offered| pools.contain(offered.closed.pool)));
+    }
+
+    /// Withdraws the offers of a `Defragmenter`.
+    pub(in crate::memory) fn withdraw_offers_by(&self, by: Mover) {
+        self.cancel_offers(self.offers.take_back(|offered| offered.by == by));
+    }
+
+    /// Withdraws the offers that stand for too long. Their owners do not look at them, so these buffers are pinned until they
+    /// do.
+    pub(in crate::memory) fn withdraw_old_offers(&self) {
+        if self.offers.are_none() {
+            return;
+        }
+        let now = self.pools.time().now().tick;
+        let old = self.offers.take_back(|offered| now.saturating_sub(offered.since) > OFFERED_FOR);
+        let late = old.iter().flat_map(|it| &it.reserved).map(|reserved| reserved.from);
+        let late: Vec<_> = late.collect();
+        self.offers.note_kept(&old);
+        self.cancel_offers(old);
+        late.into_iter().for_each(|id| self.pin_until_looked_at(id));
+    }
+
+    /// Frees places that were offered, and reopens the blocks.
+    fn cancel_offers(&self, offered: Vec<OfferedBlock>) {
+        for OfferedBlock { closed, reserved, .. } in offered {
+            for Reserved { from, .. } in &reserved {
+                self.note_offered(*from, false);
+            }
+            self.reopen(closed);
+            // Last, since a free locks the pool.
+            reserved.into_iter().for_each(|Reserved { to, .. }| self.free_own(to));
+        }
+    }
+
+    fn reopen(&self, ClosedBlock { pool, block, closing, .. }: ClosedBlock) {
+        self.pools.get(pool).into_iter().for_each(|slot| slot.reopen(block, closing));
+    }
+
+    /// Pins a mapped buffer: no step offers a move before its owner looks for one again.
+    fn pin_until_looked_at(&self, id: AllocationId) {
+        self.allow_moves_of(id, Movability::Pinned, MoverId::PASSES);
+    }
+
+    /// Gives up a block that an allocation does not leave.
+    pub(in crate::memory) fn give_up(&self, closed: ClosedBlock, reserved: Reserved) {
+        self.note_offered(reserved.from, false);
+        self.free_own(reserved.to);
+        let (ended, _) = self.offers.end_one(closed, None);
+        // Not planned again before its owner looks for a move.
+        self.pin_until_looked_at(reserved.from);
+        let rest = self.offers.take_back(|offered| offered.closed == closed);
+        self.offers.note_kept(ended.iter().chain(&rest));
+        self.cancel_offers(rest);
+        self.reopen(closed);
+    }
+
+    /// Notes whether a place is reserved for an allocation. Returns false if that was freed.
+    pub(in crate::memory) fn note_offered(&self, id: AllocationId, offered: bool) -> bool {
+        self.pools.get(id.pool).is_some_and(|slot| slot.note_reserved(id, offered))
+    }
+}
