@@ -22,7 +22,9 @@ macro_rules! compiled_for {
             use crate::descriptor::{
                 BindingLayout, BindingSet, CpuDescriptorHeap, SamplerCache, ShaderVisibleHeap,
             };
-            use crate::gpu::{Descriptors, Frame, FrameCommandAllocator, Gpu, Uploads};
+            use crate::device::CommandDevice;
+            use crate::gpu::{Descriptors, Frame, Gpu, Uploads};
+            use crate::lifetime::PooledCommandAllocator;
             use crate::memory::{
                 Allocator, Buffer, Defragmentation, Defragmenter, Image, MaintenanceThread, MakingRoom,
                 MappedBuffer, OwningAllocator, Pass, Reports, RequestDefragmentation, Transfer,
@@ -160,7 +162,7 @@ macro_rules! compiled_for {
                 core::ptr::drop_in_place::<BindingSet<$device>> as *const (),
                 core::ptr::drop_in_place::<ShaderVisibleHeap<$device>> as *const (),
                 core::ptr::drop_in_place::<SamplerCache<$device>> as *const (),
-                core::ptr::drop_in_place::<FrameCommandAllocator<$device>> as *const (),
+                core::ptr::drop_in_place::<PooledCommandAllocator<<$device as CommandDevice>::CommandAllocator>> as *const (),
                 core::ptr::drop_in_place::<Frame<$device>> as *const (),
                 core::ptr::drop_in_place::<Defragmenter<$device>> as *const (),
                 core::ptr::drop_in_place::<UploadPool<$device>> as *const (),

@@ -113,7 +113,8 @@ impl Stream {
 
         // Creates ahead of demand what frames in flight use.
         let most = IN_FLIGHT.get() + 1;
-        let (commands, sets) = (CommandAllocatorPool::new(&tracker, most), Recycler::new(&tracker, most));
+        let (commands, sets) =
+            (CommandAllocatorPool::new(&tracker, QUEUE, most), Recycler::new(&tracker, most));
         let load = tracker.record("load");
         let mut made = Vec::new();
         for _ in 0..most {

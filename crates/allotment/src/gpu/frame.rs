@@ -24,9 +24,9 @@ use std::sync::Mutex;
 
 use allotment_suballoc::Alignment;
 
-use super::{FrameCommandAllocator, FrameError, Gpu, SubmitError};
+use super::{FrameError, Gpu, SubmitError};
 use crate::device::{CommandDevice, Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
-use crate::lifetime::{Reclaimed, Recording, TimelinePoints};
+use crate::lifetime::{PooledCommandAllocator, Reclaimed, Recording, TimelinePoints};
 use crate::memory::DefragmentationStep;
 use crate::sync::locked;
 use crate::upload::{UploadArena, UploadError};
@@ -389,7 +389,10 @@ impl<D: Device> Frame<D> {
     ///
     /// [`DeviceError::NoSuchQueue`] where the device has no such queue, else the driver's refusal to create one.
     #[inline(never)]
-    pub fn command_allocator(&self, queue: QueueIndex) -> Result<FrameCommandAllocator<D>, DeviceError>
+    pub fn command_allocator(
+        &self,
+        queue: QueueIndex,
+    ) -> Result<PooledCommandAllocator<D::CommandAllocator>, DeviceError>
     where
         D: CommandDevice,
     {

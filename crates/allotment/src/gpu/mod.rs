@@ -81,7 +81,6 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-pub use commands::FrameCommandAllocator;
 pub use desc::{GpuDesc, Maintenance};
 pub use descriptors::Descriptors;
 pub use error::{FrameError, GpuError, ReadError, SubmitError};

@@ -1,15 +1,17 @@
 //! A pool of command allocators (Vulkan: command pools) that are reset and reused once the GPU has finished with
 //! them.
 
+use core::fmt;
 use core::ops::Deref;
+use std::sync::Arc;
 
 use super::recording::Recording;
 use super::recycler::{Recycler, RecyclerStatistics};
 use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
-use crate::device::CommandAllocator;
+use crate::device::{CommandAllocator, QueueIndex};
 
-/// A pool of command allocators. Each is handed to one recording at a time, and again only after the submission of
+/// A pool of the command allocators of a queue. Each is handed to one recording at a time, and again only after the submission of
 /// the previous recording has completed, or at once if that recording was discarded.
 ///
 /// [`begin`](Self::begin) resets the allocator on the calling thread, with no lock held. The pool has as many
@@ -19,7 +21,7 @@ use crate::device::CommandAllocator;
 /// ```
 /// use std::sync::Mutex;
 ///
-/// use allotment::device::{CommandAllocator, DeviceError};
+/// use allotment::device::{CommandAllocator, DeviceError, QueueIndex};
 /// use allotment::lifetime::{CommandAllocatorPool, ManualTimelines, SubmissionTracker};
 ///
 /// // On Vulkan this is `vulkan::CommandAllocator`, on Direct3D 12 `d3d12::CommandAllocator`.
@@ -32,7 +34,7 @@ use crate::device::CommandAllocator;
 /// }
 ///
 /// let tracker = SubmissionTracker::new(ManualTimelines::new(1))?;
-/// let pool = CommandAllocatorPool::new(&tracker, 4);
+/// let pool = CommandAllocatorPool::new(&tracker, QueueIndex(0), 4);
 /// let recording = tracker.record("a frame");
 /// let commands = pool.begin(&recording, || Ok::<_, DeviceError>(Commands(Mutex::default())))?;
 /// commands.0.lock().unwrap().push("draw");
@@ -45,11 +47,45 @@ use crate::device::CommandAllocator;
 /// ```
 #[derive(Debug)]
 pub struct CommandAllocatorPool<M: CommandAllocator> {
+    inner: Arc<Inner<M>>,
+}
+
+#[derive(Debug)]
+struct Inner<M: CommandAllocator> {
+    queue: QueueIndex,
     recycler: Recycler<M>,
 }
 
-/// A command allocator that one recording uses. Drop it when all its commands are recorded; it returns to its pool
-/// when the recording is submitted and completed, or discarded.
+/// A command allocator that one recording uses, or that a [`Frame`](crate::gpu::Frame) lends. Dropping it says that nothing
+/// more is recorded into it; it returns to its pool, and is reset for another recording once the submissions of this one
+/// have completed, or it was discarded.
+///
+/// Submit what was recorded with the same recording, by [`Frame::submit`](crate::gpu::Frame::submit) of the same frame. What a
+/// program submits by itself after that may be reset while the GPU still reads it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let buffer = |name| gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name(name));
+/// let (from, to) = (buffer("from")?, buffer("to")?);
+/// let frame = gpu.begin_frame()?;
+/// let (first, second) = (frame.command_allocator(QueueIndex(0))?, frame.command_allocator(QueueIndex(0))?);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| first.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 128));
+///     scope.spawn(|| second.copy_buffer((&from.handle(), 128), (&to.handle(), 128), 128));
+/// });
+/// frame.submit(first.queue(), |queue, waits| {
+///     // SAFETY: the buffers are alive until the GPU has completed the frame, and the ranges lie in them.
+///     unsafe { device.submit_commands(queue, waits, &[&first, &second]) }
+/// })?;
+/// drop((first, second)); // they return to their pool
+/// frame.end()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A thread that records besides the frames has a pool of its own:
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -58,29 +94,42 @@ pub struct CommandAllocatorPool<M: CommandAllocator> {
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
 /// use allotment::lifetime::CommandAllocatorPool;
 ///
-/// let pool = CommandAllocatorPool::new(gpu.tracker(), 4); // of one queue
+/// let pool = CommandAllocatorPool::new(gpu.tracker(), QueueIndex(0), 4);
 /// let recording = gpu.record("a loader thread");
 /// let commands = pool.begin(&recording, || device.create_command_allocator(QueueIndex(0)))?;
-/// gpu.submit(recording, QueueIndex(0), |queue, waits| {
+/// gpu.submit(recording, commands.queue(), |queue, waits| {
 ///     // SAFETY: nothing is recorded.
 ///     unsafe { device.submit_commands(queue, waits, &[&commands]) }
 /// })?;
 /// drop(commands); // back to the pool, which resets it once the GPU has completed it
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
-pub struct PooledCommandAllocator<'a, M: CommandAllocator> {
-    pool: &'a CommandAllocatorPool<M>,
+///
+/// The allocators themselves stay where they are: one that is in flight cannot be exchanged for another, nor reset.
+///
+/// ```compile_fail,E0596
+/// # use allotment::device::simulated::SimulatedGpu;
+/// # use allotment::prelude::*;
+/// fn exchange(one: &Frame<SimulatedGpu>, other: &Frame<SimulatedGpu>) {
+///     let (mut first, mut second) =
+///         (one.command_allocator(QueueIndex(0)).unwrap(), other.command_allocator(QueueIndex(0)).unwrap());
+///     std::mem::swap(&mut *first, &mut *second);
+/// }
+/// ```
+pub struct PooledCommandAllocator<M: CommandAllocator> {
+    pool: Arc<Inner<M>>,
     recording: RecordingId,
     /// `None` only while being dropped.
     memory: Option<M>,
 }
 
 impl<M: CommandAllocator> CommandAllocatorPool<M> {
-    /// Creates a pool that keeps at most `most` free allocators.
+    /// Creates a pool for a queue, which keeps at most `most` free allocators. An allocator of another queue could not be
+    /// used in its place: a Vulkan command pool serves one queue family, a Direct3D 12 command allocator one type of command
+    /// list.
     #[must_use]
-    pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
-        Self { recycler: Recycler::new(tracker, most) }
+    pub fn new(tracker: &SubmissionTracker, queue: QueueIndex, most: usize) -> Self {
+        Self { inner: Arc::new(Inner { queue, recycler: Recycler::new(tracker, most) }) }
     }
 
     /// Acquires a command allocator for a recording: a free one after a reset, or a new one from `make` if none is
@@ -93,46 +142,54 @@ impl<M: CommandAllocator> CommandAllocatorPool<M> {
         &self,
         recording: &Recording,
         make: impl FnOnce() -> Result<M, E>,
-    ) -> Result<PooledCommandAllocator<'_, M>, E> {
-        let memory = self.acquire(make)?;
-        Ok(PooledCommandAllocator { pool: self, recording: recording.id(), memory: Some(memory) })
+    ) -> Result<PooledCommandAllocator<M>, E> {
+        self.begin_for(recording.id(), make)
     }
 
-    /// Returns a reset command allocator, or a new one. The caller gives it back by
-    /// [`release_with`](Self::release_with).
-    pub(crate) fn acquire<E>(&self, make: impl FnOnce() -> Result<M, E>) -> Result<M, E> {
+    /// Acquires a command allocator as [`begin`](Self::begin) does. The recording may be closed before the allocator is
+    /// dropped.
+    pub(crate) fn begin_for<E>(
+        &self,
+        recording: RecordingId,
+        make: impl FnOnce() -> Result<M, E>,
+    ) -> Result<PooledCommandAllocator<M>, E> {
         // One that cannot be reset is dropped: the driver has nothing left to reuse in it.
-        let free = self.recycler.acquire().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
-        match free {
-            Some(memory) => Ok(memory),
-            None => make(),
-        }
-    }
-
-    /// Gives back a command allocator that one recording uses. The recording may be closed already.
-    pub(crate) fn release_with(&self, recording: RecordingId, memory: M) {
-        self.recycler.release_with(recording, memory);
+        let free = self.inner.recycler.acquire();
+        let memory = match free.and_then(|mut memory| memory.reset().is_ok().then_some(memory)) {
+            Some(memory) => memory,
+            None => make()?,
+        };
+        Ok(PooledCommandAllocator { pool: Arc::clone(&self.inner), recording, memory: Some(memory) })
     }
 
     /// Moves allocators that the GPU has finished with to the free list. [`begin`](Self::begin) does so itself when
     /// no allocator is free.
     pub fn collect(&self) {
-        self.recycler.collect();
+        self.inner.recycler.collect();
     }
 
     /// Drops all free allocators.
     pub fn trim(&self) {
-        self.recycler.trim();
+        self.inner.recycler.trim();
     }
 
     /// Returns the pool's statistics.
     #[must_use]
     pub fn statistics(&self) -> RecyclerStatistics {
-        self.recycler.statistics()
+        self.inner.recycler.statistics()
     }
 }
 
-impl<M: CommandAllocator> Deref for PooledCommandAllocator<'_, M> {
+impl<M: CommandAllocator> PooledCommandAllocator<M> {
+    /// Returns the queue that the commands are for.
+    #[must_use]
+    pub fn queue(&self) -> QueueIndex {
+        self.pool.queue
+    }
+}
+
+// No `DerefMut`: whoever has a `&mut` to a whole allocator can exchange it for one that is in flight, or reset it.
+impl<M: CommandAllocator> Deref for PooledCommandAllocator<M> {
     type Target = M;
 
     fn deref(&self) -> &M {
@@ -143,12 +200,19 @@ impl<M: CommandAllocator> Deref for PooledCommandAllocator<'_, M> {
     }
 }
 
-impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
+impl<M: CommandAllocator> Drop for PooledCommandAllocator<M> {
+    #[inline(never)]
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
             // Tied to its recording, since no other one uses it: other open recordings do not delay its reuse.
-            self.pool.release_with(self.recording, memory);
+            self.pool.recycler.release_with(self.recording, memory);
         }
+    }
+}
+
+impl<M: CommandAllocator> fmt::Debug for PooledCommandAllocator<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledCommandAllocator").field("queue", &self.pool.queue).finish_non_exhaustive()
     }
 }
 
@@ -156,10 +220,9 @@ impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
 #[cfg(not(allotment_loom))]
 mod tests {
     use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-    use std::sync::Arc;
 
     use super::*;
-    use crate::device::{DeviceError, QueueIndex};
+    use crate::device::DeviceError;
     use crate::lifetime::ManualTimelines;
 
     const QUEUE: QueueIndex = QueueIndex(0);
@@ -200,7 +263,7 @@ mod tests {
         fn new(most: usize) -> Self {
             let timelines = ManualTimelines::new(1);
             let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
-            let pool = Arc::new(CommandAllocatorPool::new(&tracker, most));
+            let pool = Arc::new(CommandAllocatorPool::new(&tracker, QUEUE, most));
             Self { timelines, tracker, pool, live: Arc::default() }
         }
 

@@ -1,15 +1,16 @@
 //! The tests' shared set-up: a `Gpu` over a simulated device, and a frame that copies bytes to a readback range.
 
-use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
+use allotment::device::simulated::{CommandAllocator, Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint};
-use allotment::gpu::{Frame, FrameCommandAllocator, Gpu, GpuDesc, SubmitError};
+use allotment::gpu::{Frame, Gpu, GpuDesc, SubmitError};
+use allotment::lifetime::PooledCommandAllocator;
 use allotment::memory::Buffer;
 use allotment::upload::ReadbackTicket;
 use allotment::{Alignment, AllocationOptions, MemoryUsage};
 
 pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
 
-pub(crate) type Commands = FrameCommandAllocator<SimulatedGpu>;
+pub(crate) type Commands = PooledCommandAllocator<CommandAllocator>;
 
 pub(crate) struct Rig {
     pub(crate) device: SimulatedGpu,
