@@ -75,16 +75,27 @@ impl<T> VirtualBlock<T> {
     /// assert_eq!(places.next().unwrap()?.unwrap().offset, 0);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
+    // Never, since its callers have loops over blocks, beside which too few registers would be left for it.
+    #[inline(never)]
     pub fn allocate_if_it_fits(
         &mut self,
         request: Request,
         data: T,
     ) -> Result<Option<Allocation>, AllocateError> {
         // A refusal is part of the plan here, so it must not pay for an error: `NoSpace` asks for the largest free region.
-        let taken = match allocate_quickly(&mut self.engine, &request) {
-            Some(taken) => Some(taken),
-            None => self.take_a_range(&request)?,
-        };
+        match allocate_quickly(&mut self.engine, &request) {
+            Some(taken) => Ok(Some(self.store(taken, request.size, data))),
+            None => self.allocate_further_if_it_fits(&request, data),
+        }
+    }
+
+    #[inline(never)]
+    fn allocate_further_if_it_fits(
+        &mut self,
+        request: &Request,
+        data: T,
+    ) -> Result<Option<Allocation>, AllocateError> {
+        let taken = self.take_a_range(request)?;
         Ok(taken.map(|taken| self.store(taken, request.size, data)))
     }
 
@@ -278,14 +289,18 @@ impl<T> VirtualBlock<T> {
     }
 }
 
-// For `allocate_if_it_fits`, whose callers are large: inlined there, but for the rarer algorithms.
+// For `allocate_if_it_fits`: inlined there, but for the rarer algorithms.
 
 #[inline(always)]
 fn allocate_quickly(engine: &mut Engine, request: &Request) -> Option<Taken> {
     match engine {
         Engine::Tlsf(ranges) => ranges.allocate_quickly(request),
         Engine::Linear(ranges) => ranges.allocate_quickly(request),
-        _ => allocate_in_other(engine, request),
+        _ => {
+            // Taken apart, so that only this result is in memory.
+            let taken = allocate_in_other(engine, request)?;
+            Some(taken)
+        }
     }
 }
 

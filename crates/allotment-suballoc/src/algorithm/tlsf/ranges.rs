@@ -22,7 +22,9 @@ impl<W: Width> Ranges for Tlsf<W> {
             return None;
         }
         if strategy != FitStrategy::Balanced || !self.is_met(alignment) {
-            return self.allocate_almost_quickly(request);
+            // Taken apart: the result of a call is in memory, and would keep that of the straight line there.
+            let taken = self.allocate_almost_quickly(request)?;
+            return Some(taken);
         }
         let Some(class) = self.stacks.first_class(size) else {
             // Nothing that is listed fits, for sure, so the last region is next. Where it is too small, the request is refused, and

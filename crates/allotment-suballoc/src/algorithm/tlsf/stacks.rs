@@ -112,7 +112,7 @@ impl Class {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     /// The class or part.
-    class: u32,
+    class: usize,
     chunk: u32,
     /// The position in the chunk.
     at: usize,
@@ -138,7 +138,8 @@ impl Entry {
     }
 
     fn found(self) -> Found {
-        Found { class: self.class, chunk: self.slot / DEPTH as u32, at: self.slot as usize % DEPTH }
+        let (chunk, at) = (self.slot / DEPTH as u32, self.slot as usize % DEPTH);
+        Found { class: self.class as usize, chunk, at }
     }
 }
 
@@ -275,7 +276,8 @@ impl<W: Width> Stacks<W> {
         let class = Classes::class_of(region.size);
         let top = self.classes[class];
         if !top.has_place() {
-            return self.push_further(nodes, class, region);
+            let Listed { offset, size, node, generation } = region;
+            return self.push_further(nodes, (offset, size), (node, generation));
         }
         self.classes[class].len = top.len + 1;
         self.set_bit(class);
@@ -295,11 +297,18 @@ impl<W: Width> Stacks<W> {
         chunk * DEPTH as u32 + at as u32
     }
 
-    /// Adds a region to a class whose top chunk has no place.
+    /// Adds a region to a class whose top chunk has no place. (In registers: a caller that had to keep a region in memory for
+    /// it would do so for the common push as well.)
     #[inline(never)]
-    fn push_further(&mut self, nodes: &mut Nodes<W>, class: usize, region: Listed) -> u32 {
+    fn push_further(
+        &mut self,
+        nodes: &mut Nodes<W>,
+        (offset, size): (u64, u64),
+        (node, generation): (u32, u32),
+    ) -> u32 {
+        let class = Classes::class_of(size);
         self.set_bit(class);
-        self.push_to(nodes, class, region)
+        self.push_to(nodes, class, Listed { offset, size, node, generation })
     }
 
     /// Adds an entry to a class or part, whose bit is set.
@@ -393,7 +402,7 @@ impl<W: Width> Stacks<W> {
     #[inline(always)]
     pub(super) fn found(&self, slot: u32) -> Found {
         let (chunk, at) = (slot / DEPTH as u32, slot as usize % DEPTH);
-        Found { class: self.chunks[chunk as usize].class, chunk, at }
+        Found { class: self.chunks[chunk as usize].class as usize, chunk, at }
     }
 
     /// Removes an entry that was found. The caller writes the tag of its node.
@@ -405,7 +414,7 @@ impl<W: Width> Stacks<W> {
         // The node of `c` gets another tag, though nothing happens to its region. Callers that hold a copy of a node must read
         // its tag again after a removal; `check_invariants` finds a node that does not know its slot.
         let Found { class, chunk, at } = found;
-        let (class, at) = (class as usize, at % DEPTH);
+        let at = at % DEPTH;
         let chunks = self.chunks.as_mut_slice();
         let top = &mut self.classes[class];
         top.len -= 1;
@@ -413,8 +422,7 @@ impl<W: Width> Stacks<W> {
         let last = len as usize % DEPTH;
         // The top entry moves into the place, even where it is the removed one: a branch would be predicted wrongly more
         // often than it saves the copy.
-        let entries = &chunks[top_chunk as usize];
-        let (moved, below) = (entries.get(last), entries.below);
+        let moved = chunks[top_chunk as usize].get(last);
         let place = &mut chunks[chunk as usize];
         let removed = place.get(at);
         place.set(at, moved);
@@ -423,7 +431,7 @@ impl<W: Width> Stacks<W> {
         nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
         self.len -= 1;
         if len == 0 {
-            self.emptied(class, top_chunk, below);
+            self.emptied(class, top_chunk);
         } else {
             self.clear_bit_if(len == KEPT, class);
         }
@@ -451,7 +459,7 @@ impl<W: Width> Stacks<W> {
                 entries.holds(last, size, alignment).then_some(last)?
             }
         };
-        Some(self.remove_found(nodes, Found { class: class as u32, chunk: top.chunk, at }))
+        Some(self.remove_found(nodes, Found { class, chunk: top.chunk, at }))
     }
 
     /// Clears the bit of a class that is no part, where `is_emptied`. Without a branch: half of the classes of a small block
@@ -467,7 +475,8 @@ impl<W: Width> Stacks<W> {
 
     /// Follows the removal of the last entry of the top chunk of a class that has others below it, or is a part.
     #[inline(never)]
-    fn emptied(&mut self, class: usize, chunk: u32, below: u32) {
+    fn emptied(&mut self, class: usize, chunk: u32) {
+        let below = self.chunks[chunk as usize].below;
         if below == NONE {
             // The only chunk of a class that is no part has the bit `KEPT`, so its length never comes to 0.
             return self.part_emptied(class);

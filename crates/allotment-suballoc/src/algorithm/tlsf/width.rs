@@ -60,12 +60,9 @@ macro_rules! width {
                 // number with its highest bit set, which no difference within a class has.
                 const POSITION_BITS: u32 = DEPTH.ilog2();
                 // In 64 bits for both widths: of 32 bits, compilers make vectors, whose minimum takes twice as long.
-                let mut keys = [0; DEPTH];
-                for (position, (key, size)) in keys.iter_mut().zip(sizes).enumerate() {
-                    *key = u64::from(size.wrapping_sub(least)) << POSITION_BITS | position as u64;
-                }
-                let [a, b, c, d, e, f, g, h] = keys;
-                let closest = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+                let key = |at: usize| u64::from(sizes[at].wrapping_sub(least)) << POSITION_BITS | at as u64;
+                let of_two = |at| key(at).min(key(at + 1));
+                let closest = of_two(0).min(of_two(2)).min(of_two(4).min(of_two(6)));
                 // Of 64 bits, the shift has pushed some out.
                 let highest = if Self::BITS < 64 { Self::BITS - 1 + POSITION_BITS } else { 63 };
                 (closest >> highest == 0).then_some(closest as usize % DEPTH)
@@ -81,18 +78,15 @@ macro_rules! width {
                 // All in 64 bits, which hold the difference of any two numbers of a block with three bits to spare.
                 let (least, size, mask) =
                     (least.wide() as i64, size.wide() as i64, alignment.get() as i64 - 1);
-                let mut keys = [0; DEPTH];
-                for (position, (key, (region, offset))) in
-                    keys.iter_mut().zip(sizes.iter().zip(offsets)).enumerate()
-                {
-                    let (region, offset) = (region.wide() as i64, offset.wide() as i64);
+                let key = |at: usize| {
+                    let (region, offset) = (sizes[at].wide() as i64, offsets[at].wide() as i64);
                     let gap = offset.wrapping_neg() & mask;
                     // Negative where the region is too small, or too small behind the gap.
                     let lacks = (region - least) | (region - gap - size);
-                    *key = ((region as u64) << DEPTH.ilog2() | position as u64) | (lacks as u64 & 1 << 63);
-                }
-                let [a, b, c, d, e, f, g, h] = keys;
-                let closest: u64 = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+                    ((region as u64) << DEPTH.ilog2() | at as u64) | (lacks as u64 & 1 << 63)
+                };
+                let of_two = |at| key(at).min(key(at + 1));
+                let closest: u64 = of_two(0).min(of_two(2)).min(of_two(4).min(of_two(6)));
                 (closest >> 63 == 0).then_some(closest as usize % DEPTH)
             }
         }

@@ -40,7 +40,7 @@ impl<W: Width> Stacks<W> {
     pub(in crate::algorithm::tlsf) fn surely(&self, size: u64) -> Option<Found> {
         let class = self.lowest_of(self.first_sure_class(size)?);
         let Class { chunk, len } = self.classes[class];
-        Some(Found { class: class as u32, chunk, at: (len as usize - 1) % DEPTH })
+        Some(Found { class, chunk, at: (len as usize - 1) % DEPTH })
     }
 
     /// Returns the first class that may have an entry of `size` units.
@@ -77,7 +77,7 @@ impl<W: Width> Stacks<W> {
             for _ in 0..CLOSE {
                 let Some(entries) = self.chunks.get(chunk as usize) else { break };
                 if let Some(at) = entries.closest_aligned(size, alignment) {
-                    return Some(Found { class: part as u32, chunk, at });
+                    return Some(Found { class: part, chunk, at });
                 }
                 chunk = entries.below;
             }
@@ -140,7 +140,7 @@ impl<W: Width> Stacks<W> {
     /// Returns the entry of a chunk of `class` that holds `size` units most closely.
     pub(super) fn closest_of_chunk(&self, class: usize, chunk: u32, size: u64) -> Option<Found> {
         let at = self.chunks[chunk as usize].closest(size)?;
-        Some(Found { class: class as u32, chunk, at })
+        Some(Found { class, chunk, at })
     }
 
     /// Returns the smallest entry that holds `size` units. Looks at no more than [`CROWDED`] chunks for each part.
