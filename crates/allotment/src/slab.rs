@@ -112,6 +112,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes the value at `index`. Changes nothing if there is none.
+    #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let removed = self.vacate(index, self.next)?;
         self.next = index;
@@ -123,6 +124,7 @@ impl<T> Slab<T> {
         self.vacate(index, OUT_OF_USE)
     }
 
+    #[inline]
     fn vacate(&mut self, index: u32, link: u32) -> Option<T> {
         let entry = self.entries.get_mut(index as usize).filter(|entry| matches!(entry, Entry::Used(_)))?;
         match mem::replace(entry, Entry::Vacant(link)) {

@@ -8,29 +8,32 @@ use crate::device::Device;
 use crate::memory::request::LARGEST_WAITING;
 
 impl<D: Device> Block<D> {
-    /// Frees a range. Returns by how much the padding is less.
+    /// Counts a new allocation. Returns true if the block was empty.
     #[inline]
-    fn release(&mut self, block_range: &BlockRange, order: &mut BlockOrder) -> u64 {
-        let padding = self.padding();
+    pub(super) fn occupy(&mut self) -> bool {
+        self.live += 1;
+        self.empty.is_some()
+    }
+
+    /// Frees a range.
+    // Always, since it is nearly all that a free does in its block set.
+    #[inline(always)]
+    fn release(&mut self, block_range: &BlockRange, order: &mut BlockOrder) {
         // The handle names an allocated range: each block_range is freed once.
         let freed = self.ranges.free(block_range.handle);
         debug_assert!(freed.is_ok(), "a range is freed once");
         if self.is_listed() {
             order.update(block_range.block, self.ranges.room());
         }
-        padding - self.padding()
     }
 }
 
 impl<D: Device> BlockSet<D> {
     /// Counts a new allocation in a block. Returns true if the block was empty.
     pub(crate) fn occupy(&mut self, index: u32, sizes: Sizes) -> bool {
-        self.statistics.allocations += 1;
-        self.statistics.allocation_bytes += sizes.requested;
-        self.statistics.rounding += sizes.occupied - sizes.requested;
+        self.count_begin(sizes);
         let Some(block) = self.blocks.get_mut(index) else { return false };
-        block.live += 1;
-        let was_empty = block.empty.is_some();
+        let was_empty = block.occupy();
         if was_empty {
             self.note_in_use(index);
         }
@@ -61,8 +64,10 @@ impl<D: Device> BlockSet<D> {
     /// Frees a range in its block, which joins it with its free neighbours.
     pub(crate) fn release(&mut self, block_range: &BlockRange) {
         let Some(block) = self.blocks.get_mut(block_range.block) else { return };
-        let padding = block.release(block_range, &mut self.order);
-        *self.padding_counter() -= padding;
+        block.release(block_range, &mut self.order);
+        if !block.is_tlsf {
+            self.count_padding(block_range.block);
+        }
     }
 
     /// Frees an allocation whose block has others, so that nothing else is to be done. Returns false, with nothing changed,
@@ -72,11 +77,21 @@ impl<D: Device> BlockSet<D> {
             return false;
         };
         block.live -= 1;
-        let padding = block.release(block_range, &mut self.order);
-        *self.padding_counter() -= padding;
+        block.release(block_range, &mut self.order);
+        if !block.is_tlsf {
+            self.count_padding(block_range.block);
+        }
         self.count_end(sizes);
         self.history.note_freed(sizes.occupied);
         true
+    }
+
+    /// Counts the beginning of an allocation, but for what its block counts.
+    #[inline]
+    pub(super) fn count_begin(&mut self, sizes: Sizes) {
+        self.statistics.allocations += 1;
+        self.statistics.allocation_bytes += sizes.requested;
+        self.statistics.rounding += sizes.occupied - sizes.requested;
     }
 
     /// Counts the end of an allocation, but for what its block counts.
@@ -123,11 +138,17 @@ impl<D: Device> BlockSet<D> {
         true
     }
 
-    /// Returns the counter for what a block calls padding: that of a buddy block is rounding to whole cells.
-    pub(super) fn padding_counter(&mut self) -> &mut u64 {
-        match self.algorithm {
+    /// Counts what a block calls padding, after its ranges have changed: that of a buddy block is rounding to whole cells.
+    #[inline(never)]
+    pub(super) fn count_padding(&mut self, index: u32) {
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        // The block knows best how much alignment cost.
+        let now = block.ranges.statistics().padding;
+        let before = core::mem::replace(&mut block.padding, now);
+        let counter = match self.algorithm {
             Algorithm::Buddy => &mut self.statistics.rounding,
             _ => &mut self.statistics.padding,
-        }
+        };
+        *counter = *counter - before + now;
     }
 }

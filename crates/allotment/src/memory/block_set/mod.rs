@@ -87,6 +87,8 @@ pub(super) struct Block<D: Device> {
     pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
     is_tlsf: bool,
+    /// The bytes that the block calls padding, as the set has [counted](BlockSet::count_padding) them; with TLSF none.
+    padding: u64,
     /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
     /// Since when the block is empty, and its neighbours among the empty ones. Invariant: `Some` exactly where `live` is 0.
@@ -129,17 +131,6 @@ impl<D: Device> Block<D> {
     #[inline]
     fn is_listed(&self) -> bool {
         self.role == Role::Shared && self.closed.is_none()
-    }
-
-    /// Returns the bytes that the block calls padding; with TLSF, of which nearly all blocks are, none.
-    #[inline]
-    fn padding(&self) -> u64 {
-        if self.is_tlsf { 0 } else { self.counted_padding() }
-    }
-
-    #[cold]
-    fn counted_padding(&self) -> u64 {
-        self.ranges.statistics().padding
     }
 
     /// Returns true while defragmentation empties the block.
@@ -350,6 +341,7 @@ impl<D: Device> BlockSet<D> {
             ranges,
             role,
             is_tlsf: algorithm == Algorithm::Tlsf,
+            padding: 0,
             live: 0,
             empty: None,
             closed: None,

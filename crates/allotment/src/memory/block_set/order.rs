@@ -123,9 +123,19 @@ impl BlockOrder {
         let Some(summary) = self.list.get_mut(at) else { return };
         let before = core::mem::replace(&mut summary.largest_free_at_most, largest_free_at_most);
         summary.free = free;
-        if !self.maxima.is_empty() {
-            self.change_maximum(at, before);
-        }
+        // Two ways, since few pools have so many blocks: the common one keeps nothing across a call.
+        if self.maxima.is_empty() { self.mend(at, free) } else { self.mend_with_maximum(at, free, before) }
+    }
+
+    #[inline(never)]
+    fn mend_with_maximum(&mut self, at: usize, free: u64, before: u64) {
+        self.change_maximum(at, before);
+        self.mend(at, free);
+    }
+
+    /// Moves the block at a position, which has `free` bytes, by one position if it is out of order.
+    #[inline(always)]
+    fn mend(&mut self, at: usize, free: u64) {
         // One position is enough: the order only says where to look first, and each operation mends it a little.
         if at > 0 && self.list[at - 1].free > free {
             self.swap(at - 1);
@@ -135,6 +145,7 @@ impl BlockOrder {
     }
 
     /// Swaps the block at a position with the next.
+    #[inline(never)]
     fn swap(&mut self, at: usize) {
         self.list.swap(at, at + 1);
         for at in [at, at + 1] {

@@ -90,8 +90,9 @@ impl<D: Device> BlockSet<D> {
             if !self.is_usable(block, usable) {
                 continue;
             }
-            if let Some(placed) = self.place_in_block(block, request, sizes)? {
-                return Ok(Some(placed));
+            let placed = self.place_with(block, sizes, |ranges| ranges.allocate_if_it_fits(*request, ()))?;
+            if placed.is_some() {
+                return Ok(placed);
             }
         }
         Ok(None)
@@ -131,6 +132,8 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Places a range in one block, where `allocate` takes it. Returns `None` where the block has no room.
+    // Always, since its wide result would be copied twice.
+    #[inline(always)]
     pub(super) fn place_with(
         &mut self,
         index: u32,
@@ -138,23 +141,25 @@ impl<D: Device> BlockSet<D> {
         allocate: impl FnOnce(&mut VirtualBlock<()>) -> Result<Option<Allocation>, AllocateError>,
     ) -> Result<Option<PlacedRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
-        let padding = block.padding();
-        let range = match allocate(&mut block.ranges) {
-            Ok(Some(range)) => range,
+        let (handle, offset) = match allocate(&mut block.ranges) {
+            Ok(Some(Allocation { handle, offset, .. })) => (handle, offset),
             // A linear block in use as a ring has no upper side; another block may have one.
             Ok(None) | Err(AllocateError::RingInUse) => return Ok(None),
             Err(error) => return Err(error),
         };
-        // The difference, since the block knows best how much alignment cost.
-        let padding = block.padding() - padding;
-        let dedicated = block.role != Role::Shared;
         if block.is_listed() {
             self.order.update(index, block.ranges.room());
         }
-        *self.padding_counter() += padding;
-        self.occupy(index, sizes);
-        let (home, handle, offset) = (self.home, range.handle, range.offset);
-        let range = BlockRange { home, dedicated, block: index, handle };
+        let (dedicated, is_tlsf) = (block.role != Role::Shared, block.is_tlsf);
+        let was_empty = block.occupy();
+        self.count_begin(sizes);
+        if was_empty {
+            self.note_in_use(index);
+        }
+        if !is_tlsf {
+            self.count_padding(index);
+        }
+        let range = BlockRange { home: self.home, dedicated, block: index, handle };
         Ok(Some(PlacedRange { range, offset }))
     }
 

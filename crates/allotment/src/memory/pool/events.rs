@@ -377,10 +377,15 @@ impl<D: Device> PoolState<D> {
     /// Writes that an allocation was freed.
     #[inline]
     pub(in crate::memory) fn emit_freed(&mut self, record: u32) {
-        self.events.of_allocation(record, |allocation| Event::Freed { allocation });
         if self.events.source.is_read() {
-            self.events.note_gone(record);
+            self.write_freed(record);
         }
+    }
+
+    #[cold]
+    fn write_freed(&mut self, record: u32) {
+        self.events.of_allocation(record, |allocation| Event::Freed { allocation });
+        self.events.note_gone(record);
     }
 
     /// Writes that two allocations exchanged their ranges.

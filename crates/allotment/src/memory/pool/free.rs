@@ -71,10 +71,21 @@ impl<D: Device> PoolSlot<D> {
             return AfterFree::Nothing;
         }
         match state.free_quickly(self, entry, record) {
-            Some(false) => return AfterFree::Nothing,
-            Some(true) => return AfterFree::Name(state.take_label(record)),
-            None => {}
+            Some(false) => AfterFree::Nothing,
+            Some(true) => AfterFree::Name(state.take_label(record)),
+            None => self.free_with_more_to_do(state, record, now),
         }
+    }
+
+    /// Frees an allocation where more is to be done: that of a block which becomes empty, one that is being moved, and others.
+    // Not inlined: the quick way would keep in memory what this leaves no registers for.
+    #[cold]
+    fn free_with_more_to_do(
+        &self,
+        state: &mut PoolState<D>,
+        record: u32,
+        now: impl FnOnce() -> Moment,
+    ) -> AfterFree<D> {
         // Defragmentation copies the allocation, so its range is freed when the copy has ended.
         if let Some(name) = state.free_later(self, record) {
             return AfterFree::Name(name);

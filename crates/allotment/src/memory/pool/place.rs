@@ -1,6 +1,6 @@
 //! Step 4 of a request (`allocator/allocate.rs`): placement in the blocks that exist; and step 8, placement in a new one.
 
-use allotment_suballoc::{AllocateError, FitStrategy, Request, StackSide};
+use allotment_suballoc::{Alignment, AllocateError, FitStrategy, Request, StackSide};
 
 use super::records::Entered;
 use super::{PoolSlot, PoolState, RecordInUse, RoundedRequest};
@@ -90,10 +90,10 @@ impl<D: Device> PoolState<D> {
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
+        (size, alignment): (u64, Alignment),
         request: &AllocationRequest<'_>,
     ) -> Option<RecordInUse> {
         // What this leaves out decides nothing for such requests: which role they have, which spare blocks may serve them.
-        let (size, alignment) = self.rounded_size(set, request);
         if size > self.sets[set].always_shared {
             return None;
         }
@@ -110,7 +110,7 @@ impl<D: Device> PoolState<D> {
                 return None;
             }
             self.flush_quick_lists_and_say_so();
-            return self.place_in_shared(slot, set, request);
+            return self.place_in_shared(slot, set, (size, alignment), request);
         };
         let entered = Entered {
             alignment,

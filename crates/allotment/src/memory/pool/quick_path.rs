@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use allotment_suballoc::Reach;
+use allotment_suballoc::{Alignment, Reach};
 
 use super::{Detail, DetailState, PoolSlot, PoolState};
 use crate::device::Device;
@@ -80,14 +80,15 @@ impl<D: Device> PoolSlot<D> {
 
 impl<D: Device> PoolState<D> {
     /// Places an [ordinary](AllocationOptions::is_ordinary) request in a range that was freed a moment ago. Nearly all
-    /// small requests of a steady program are placed here. Returns the range's record.
+    /// small requests of a steady program are placed here. The range has the [rounded](Self::rounded_size) size at least. Returns
+    /// its record.
     pub(in crate::memory) fn place_quickly(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
+        (size, alignment): (u64, Alignment),
         request: &AllocationRequest<'_>,
     ) -> Option<RecordInUse> {
-        let (size, alignment) = self.rounded_size(set, request);
         self.use_of_shard.count_request();
         let blocks = self.sets.get_mut(set)?;
         let (record, occupied) = blocks.quick.take(size, alignment)?;

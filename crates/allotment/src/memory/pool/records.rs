@@ -354,13 +354,21 @@ impl<D: Device> PoolSlot<D> {
 impl<D: Device> PoolState<D> {
     /// Returns the index of the record that the next allocation gets. It stays free until [`publish`](Self::publish)
     /// takes it, so that a refused request has nothing to undo.
+    #[inline]
     pub(in crate::memory) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+        let index = self.details.next_index();
+        if index < self.details.bound() {
+            // Vacant, and no vacant record is spent.
+            return Ok(index);
+        }
+        self.append_record(slot)
+    }
+
+    /// Returns the index of the first record behind all that the pool has that is not spent.
+    #[cold]
+    fn append_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
         loop {
             let index = self.details.next_index();
-            if index < self.details.bound() {
-                // Vacant, and no vacant record is spent.
-                return Ok(index);
-            }
             let entry = slot.records.get_or_append(index, &mut self.next_records);
             if !entry
                 .ok_or(AllocationError::TooManyAllocations { limit: index, name: ShortName::NONE })?
@@ -412,8 +420,9 @@ impl<D: Device> PoolState<D> {
         let Entered { sizes, alignment, movability, dedicated_to_resource, priority, placement } = *entered;
         let labelled = request.options.is_labelled();
         let mut bits = Bits::of_request(request.requirements.kind, alignment, movability, labelled);
+        let blocks = &self.sets[set];
         bits.set(Bits::DEDICATED, range.dedicated);
-        bits.set(Bits::MAY_WAIT, self.sets[set].may_wait(&range, sizes));
+        bits.set(Bits::MAY_WAIT, blocks.may_wait(&range, sizes));
         let BlockRange { home, block, handle, .. } = range;
         let at = self.details.insert(Detail {
             handle,
@@ -424,14 +433,6 @@ impl<D: Device> PoolState<D> {
             bits,
         });
         debug_assert_eq!(at, record, "nothing was entered since `next_record`");
-        if self.labels.len() <= record as usize {
-            self.add_labels();
-        }
-        // The label of the record's last allocation was taken when that was freed.
-        if labelled {
-            self.set_label(record, request.options);
-        }
-        let blocks = &self.sets[set];
         let (mut generation, mut is_first) = (0, false);
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(block)) {
             entry.write(&RawPlace {
@@ -452,8 +453,15 @@ impl<D: Device> PoolState<D> {
             generation = entry.generation();
             is_first = block.live() == 1;
         }
-        self.flow.add(sizes.occupied);
         slot.counters[set].store_ranges(&blocks.statistics);
+        self.flow.add(sizes.occupied);
+        if self.labels.len() <= record as usize {
+            self.add_labels();
+        }
+        // The label of the record's last allocation was taken when that was freed.
+        if labelled {
+            self.set_label(record, request.options);
+        }
         if is_first {
             self.note_first(set, range.block, priority);
         }

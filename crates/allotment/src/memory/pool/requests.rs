@@ -128,7 +128,8 @@ impl<D: Device> Pools<D> {
             && request.is_ordinary()
             && self.usable_blocks(state.sets[set].memory_type, request) == UsableBlocks::ALL
         {
-            if let Some(in_use) = state.place_quickly(slot, set, request) {
+            let rounded = state.rounded_size(set, request);
+            if let Some(in_use) = state.place_quickly(slot, set, rounded, request) {
                 return Ok(Answer::Placed(Placed { in_use, changed_priority: None, is_low: false }));
             }
         }

@@ -384,10 +384,11 @@ impl<D: Device> Pools<D> {
             None => self.lock_contended_shard(shards).ok()?,
         };
         let state = guard.as_mut()?;
-        let in_use = match state.place_quickly(slot, set, request) {
+        let rounded = state.rounded_size(set, request);
+        let in_use = match state.place_quickly(slot, set, rounded, request) {
             Some(in_use) => in_use,
             // The slow path begins with this search, too; here the lock need not be taken again.
-            None if in_any_block => state.place_in_shared(slot, set, request)?,
+            None if in_any_block => state.place_in_shared(slot, set, rounded, request)?,
             None => return None,
         };
         debug_assert!(state.changed_priority.is_none(), "a block that changes its role is not left empty");
