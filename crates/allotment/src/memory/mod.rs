@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   Allocator
-//!   ├── heaps            every allocation from the driver: budgets, limits, counts
-//!   ├── pool slots       a lock each; default pools first, custom pools after
-//!   │   ├── records      location of each allocation; read without a lock
-//!   │   └── state        under the lock
-//!   │       └── block set, one per memory type
-//!   │           └── blocks: driver memory, and a VirtualBlock that says which ranges are allocated
-//!   └── ranking          the memory types for each memory usage, best first
+//!   ├── ranking              the memory types for each memory usage, best first
+//!   └── pools
+//!       ├── heaps            every allocation from the driver: budgets, limits, counts
+//!       └── slots            a lock each; default pools first, custom pools after
+//!           ├── records      location of each allocation; read without a lock
+//!           └── state        under the lock
+//!               └── block set, one per memory type
+//!                   └── blocks: driver memory, and a VirtualBlock that says which ranges are allocated
 //! ```
 //!
 //! # How a request is served

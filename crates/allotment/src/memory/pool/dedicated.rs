@@ -9,7 +9,7 @@
 //! | What kind of block does a request want? | `PoolState::round_request` | [`block_role`] |
 //! | May it share a block where one has room? | `PoolState::place_in_existing` | [`PoolState::may_share_block`] |
 //! | May it get dedicated memory where the driver refuses a shared block? | `PoolState::plan_block` | [`is_last_resort`] |
-//! | Is a resource created together with its memory, so that the API knows? | `create_buffer`, `create_image` | [`Allocator::dedicated_for_resource`] |
+//! | Is a resource created together with its memory, so that the API knows? | `create_buffer`, `create_image` | [`Pools::dedicated_for_resource`] |
 //!
 //! Worked example, with the default [`BlockSizes`] (4 to 256 MiB, a 32nd of what the pool has; dedicated above a quarter
 //! of that): a pool has 1 GiB of blocks on a heap of 8 GiB, so its next block has 32 MiB. A texture of 7 MiB shares a

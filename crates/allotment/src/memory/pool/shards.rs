@@ -15,7 +15,7 @@
 //! leaves partly filled blocks behind.
 //!
 //! A shard costs nothing until a thread moves there, and then a partly filled block. So no thread moves to one without
-//! memory where the pool's shards would then have little in their blocks ([`may_open`](Allocator::may_open)): small pools
+//! memory where the pool's shards would then have little in their blocks ([`may_open`](Pools::may_open)): small pools
 //! have few shards, however many threads contend. Threads that share a shard let each other work for a while
 //! (`sync/turns.rs`).
 //!

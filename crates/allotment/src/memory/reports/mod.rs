@@ -1,4 +1,4 @@
-//! What the allocator tells about itself: statistics, dumps, leaks, and where allocations were made.
+//! What the allocator tells about itself, for windows, logs and tests: heaps, pools, blocks, allocations, and a dump of all.
 
 mod dump;
 #[doc(hidden)]
