@@ -179,7 +179,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///    [`PassLimits`] bounds their number, their bytes, and the time to find them.
 /// 3. The owner of each resource recreates it in the new place and copies its bytes, or [ignores](Pass::ignore) the
 ///    move, or frees the allocation.
-/// 4. [`end`](Pass::end): each [`Allocation`] is in its new place from then on, and the old places are free; or
+/// 4. [`end`](Pass::end): each [`Allocation`](super::Allocation) is in its new place from then on, and the old places are free; or
 ///    [`end_with`](Pass::end_with), which waits for no copy. The [`EndedPass`] lists what moved.
 /// 5. A pass moves memory, not buffers and images. [`set_handle`](Allocator::set_handle) gives each
 ///    [`RawBuffer`](super::RawBuffer) and
