@@ -7,7 +7,7 @@
 //! | 0. In the thread's shard, for the best memory type: reuse a range of about the size that was freed a moment ago, or search its shared blocks | [`Allocator::allocate_quickly`] | `pool/quick_path.rs`, `pool/place.rs` |
 //! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
 //! | 2. Lock the thread's shard of the pool and ask it for a place: steps 3, 4 and 6 | `lock_for`, `ask` | `allocator/from_pool.rs`, `pool/shards.rs`, `pool/requests.rs` |
-//! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
+//! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `pool/dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
 //! | 5. Destroy what the GPU has finished with, and search again | `reclaim_finished` | `allocator/ladder.rs` |
 //! | 6. Choose the sizes of a new block, the wanted one first | `plan_block` | `pool/plan.rs` |

@@ -1,5 +1,5 @@
 //! Places that are offered to the owners of mapped buffers, and how they are withdrawn. How they are made and accepted:
-//! `defragmentation/offers.rs`.
+//! `defragmentation/offered_moves.rs`.
 //!
 //! The list of offers has a lock of its own, which is taken last: no other lock is taken while it is held.
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. A block of mapped
-//! buffers is not handed out: its reserved places are offered to their owners (`offers.rs`). Each phase works in batches
+//! buffers is not handed out: its reserved places are offered to their owners (`offered_moves.rs`). Each phase works in batches
 //! under the pool's lock; `run` calls the next one.
 
 use std::collections::{HashMap, VecDeque};

@@ -34,7 +34,7 @@ mod evacuation;
 mod for_request;
 mod holes;
 mod layout_plan;
-mod offers;
+mod offered_moves;
 mod pace;
 mod packing;
 mod pass;
@@ -69,7 +69,7 @@ pub mod layout {
 }
 
 // Offers of moves, which an owner accepts at a time of its own.
-pub(super) use self::offers::{Offer, OfferEnded};
+pub(super) use self::offered_moves::{Offer, OfferEnded};
 
 // A run that moves resources for a defragmenter, and the room that it makes for one request.
 pub(super) use self::desc::Spent;

@@ -17,7 +17,7 @@
 //! Several runs may be open over the same pools, one for each mover. A run empties the blocks in which all allocations are
 //! its mover's (`mover.rs`). It claims the blocks of its plan before it reserves the first place, and leaves blocks that
 //! another run has claimed or closed. Blocks of mapped buffers are emptied by their owners, to whom the run of their
-//! `Defragmenter` offers the places that it reserved (`offers.rs`).
+//! `Defragmenter` offers the places that it reserved (`offered_moves.rs`).
 //!
 //! # A worked example
 //!

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `class.rs` | the functions of the device that differ between buffers and images |
 //! | `create.rs` | creation and destruction of tokens ([`RawBuffer`], [`RawImage`]) |
-//! | `dedicated.rs` | resources that are created together with dedicated memory |
+//! | `created_with_memory.rs` | resources that are created together with dedicated memory |
 //! | `aliasing.rs` | resources in a part of an allocation, beside or above others |
 //! | `deferred.rs` | [`Buffer`] and [`Image`], which are destroyed once they are dropped and the GPU is done with them |
 //! | `unique.rs` | owners that destroy at once when they are dropped |
@@ -16,7 +16,7 @@
 mod aliasing;
 mod class;
 mod create;
-mod dedicated;
+mod created_with_memory;
 mod deferred;
 mod error;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
@@ -39,7 +39,7 @@ use crate::memory::ShortName;
 
 // For programs: buffers and images, what owns them, and copies to and from them.
 pub use self::class::{BufferOrImage, Buffers, Images};
-pub use self::dedicated::WithMemoryOptions;
+pub use self::created_with_memory::WithMemoryOptions;
 pub use self::deferred::{Buffer, Image, Resource};
 pub use self::error::ResourceError;
 pub use self::mapped::MappedBuffer;

@@ -4,7 +4,7 @@ use core::fmt;
 
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::view::Descriptor;
+use super::descriptor::Descriptor;
 
 /// How shaders see an image: a description of a view without its resource. `None` is a view of the whole resource in its
 /// own format.

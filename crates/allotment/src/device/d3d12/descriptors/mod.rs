@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `heap.rs` | a heap, and the handles of its descriptors |
 //! | `image_view.rs` | descriptions of views of images, without the image |
-//! | `view.rs` | descriptor values |
+//! | `descriptor.rs` | descriptor values |
 //! | `sampler.rs` | samplers, converted to Direct3D's structures |
 
+mod descriptor;
 mod heap;
 mod image_view;
 mod sampler;
-mod view;
 
 use core::ops::Range;
 
@@ -24,10 +24,10 @@ use crate::device::{
     SamplerDesc, ShaderVisibleHeapLimits,
 };
 
+pub use descriptor::Descriptor;
 pub use heap::DescriptorHeap;
 pub use image_view::ImageViewDesc;
 pub use sampler::Sampler;
-pub use view::Descriptor;
 
 /// The maximum number of samplers that is reported for a shader-visible heap. Software devices report millions;
 /// no application uses that many different ones, and one that creates a heap of the maximum size should not pay
@@ -74,7 +74,7 @@ fn limits_of(views: u32, samplers: u32, strides: [u32; 4]) -> DescriptorLimits {
         // A raw view counts 4-byte words in 32 bits, which is more than drivers guarantee to address.
         max_raw_range: 1 << 31,
         // 4096 vectors of 16 bytes.
-        max_constants_range: view::MOST_CONSTANTS,
+        max_constants_range: descriptor::MOST_CONSTANTS,
     }
 }
 

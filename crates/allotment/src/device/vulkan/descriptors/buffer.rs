@@ -17,7 +17,7 @@ use std::alloc::{alloc_zeroed, dealloc};
 use ash::vk;
 
 use super::super::{BufferInfo, Device, EnabledFeatures};
-use super::view::What;
+use super::descriptor::What;
 use super::{DescriptorModel, Setup, layouts};
 use crate::device::{
     BufferDesc, DescriptorHeapAddress, DescriptorHeapBacking, DeviceError, ShaderVisibleHeapLimits,

@@ -6,9 +6,9 @@ use core::ops::Range;
 use ash::vk;
 
 use super::buffer::{self, ByteHeap};
+use super::descriptor::What;
 use super::records::Records;
 use super::sets::SetHeap;
-use super::view::What;
 use crate::device::vulkan::{Device, Shared};
 use crate::device::{
     DescriptionError, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,

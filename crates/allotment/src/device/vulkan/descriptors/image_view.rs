@@ -3,7 +3,7 @@
 use ash::vk;
 
 use super::super::Device;
-use super::view::Descriptor;
+use super::descriptor::Descriptor;
 use crate::device::DeviceError;
 
 /// How shaders see an image: the parameters of a `VkImageViewCreateInfo` beside the image, and those of its descriptor.

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!   heap.rs      descriptor heaps, of any of the kinds below
-//!   view.rs      descriptor values: handles and ranges
+//!   descriptor.rs  descriptor values: handles and ranges
 //!   image_view.rs  views of images, created from descriptions that name no image
 //!   samplers.rs  samplers
 //!   layouts.rs   descriptor set layouts of heaps, for pipelines
@@ -20,13 +20,13 @@
 //! ```
 
 mod buffer;
+mod descriptor;
 mod heap;
 mod image_view;
 mod layouts;
 mod records;
 mod samplers;
 mod sets;
-mod view;
 
 use core::ops::Range;
 
@@ -40,16 +40,16 @@ use crate::device::{
     DescriptorLimits, DeviceError, SamplerDesc, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 use buffer::DescriptorBuffers;
+use descriptor::What;
 use heap::Store;
 use records::Records;
 use samplers::SamplerLimits;
-use view::What;
 
+pub use descriptor::{Descriptor, TexelBuffer};
 pub use heap::DescriptorHeap;
 pub use image_view::{ImageView, ImageViewDesc};
 pub use layouts::DescriptorSetLayout;
 pub use samplers::Sampler;
-pub use view::{Descriptor, TexelBuffer};
 
 /// The implementation of shader-visible descriptor heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 use core::ops::Range;
 
-use super::view::What;
+use super::descriptor::What;
 
 /// The values of a heap's slots; `None` if never written.
 pub(super) struct Records {

@@ -16,7 +16,7 @@ use core::ops::Range;
 use ash::vk;
 
 use super::super::refused;
-use super::view::What;
+use super::descriptor::What;
 use super::{Descriptors, Setup};
 use crate::device::{DeviceError, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 
