@@ -68,7 +68,8 @@ impl DescriptorOccupancy {
 pub struct DescriptorHistory {
     /// How full it was, at evenly spaced positions of its life, the end the last of them.
     pub samples: Vec<DescriptorOccupancy>,
-    /// The most slots that were allocated at once, with the moment. Where ranges overlap, a slot counts once for each.
+    /// The most slots that were allocated at once, with the moment. Where ranges overlap, a slot counts once for each, up to
+    /// the capacity.
     pub peak: (u64, Moment),
 }
 
@@ -98,8 +99,9 @@ impl DescriptorHistory {
                 } else if let Some(count) = ranges.remove(&change.first) {
                     slots -= u64::from(count);
                 }
-                if slots > peak.0 {
-                    peak = (slots, change.event + 1);
+                let most = slots.min(capacity.into());
+                if most > peak.0 {
+                    peak = (most, change.event + 1);
                 }
             }
             history.samples.push(DescriptorOccupancy::of(timeline.moment(border), capacity, &ranges));

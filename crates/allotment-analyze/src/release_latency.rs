@@ -11,6 +11,8 @@ pub struct ReleaseLatency {
     pub completed: u64,
     /// Allocations that were freed at once, without a release before. In no histogram.
     pub immediate: u64,
+    /// The recording has frames. Without them all waited for 0, which says nothing.
+    pub has_frames: bool,
     /// How many waited for a number of frame ends, by the number. The last element has all that waited longer.
     pub frames: [u64; Self::FRAMES],
     /// How many waited for some nanoseconds: element 0 has those of 0 ns, element `n` those of 2ⁿ⁻¹ to 2ⁿ − 1.
@@ -44,6 +46,7 @@ impl ReleaseLatency {
         let mut latency = Self {
             completed: 0,
             immediate: 0,
+            has_frames: timeline.frame_count() > 0,
             frames: [0; Self::FRAMES],
             nanoseconds: [0; 65],
             longest: None,

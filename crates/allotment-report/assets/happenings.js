@@ -62,14 +62,14 @@ function kindFilter() {
 function drawHappenings(panel) {
   const every = view.happenings.all(), all = hidden.size ? every.filter(one => !hidden.has(one.kind)) : every, at = Math.max(0, after(all.map(one => one.at), view.t) - 100), shown = all.slice(at, at + 400);
   const none = [["refusal", "refusals"], ["stall", "stalls"], ["mark", "marks"]].filter(([kind]) => !view.happenings[kind].at.length).map(([, text]) => text);
-  const focus = panel.contains(document.activeElement) && document.activeElement.id;
+  const focus = panel.contains(document.activeElement) && document.activeElement.id, framed = view.model.frames.length > 0;
   panel.replaceChildren(
     every.length ? el("div", { class: "row" }, kindFilter()) : "",
     none.length ? el("p", { class: every.length ? "muted" : "empty" }, `There are no ${none.join(", no ")} in this recording.`) : "",
     all.length ? el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["Event", "Frame", "What", ""].map((text, k) => el("th", { class: k < 2 ? "r" : "" }, text)))),
+      el("thead", {}, el("tr", {}, [["Event", 1], framed ? ["Frame", 1] : null, ["What"], [""]].filter(Boolean).map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
       el("tbody", {}, shown.map(one => el("tr", { class: one.at === view.t ? "go sel" : "go", onclick: () => goTo(one.at) },
-        el("td", { class: "r" }, int(one.at)), el("td", { class: "r" }, int(view.model.frameAt(one.at))), el("td", { style: `color:var(--${one.colour})` }, one.kind.replace(/s$/, "")), el("td", { style: "max-width:none;white-space:normal" }, one.lane.text(one.i)))))))
+        el("td", { class: "r" }, int(one.at)), framed ? el("td", { class: "r" }, int(view.model.frameAt(one.at))) : null, el("td", { style: `color:var(--${one.colour})` }, one.kind.replace(/s$/, "")), el("td", { style: "max-width:none;white-space:normal" }, one.lane.text(one.i)))))))
       : every.length ? el("p", { class: "empty" }, "No kind is chosen that this recording has.") : "",
     el("p", { class: "more" }, all.length > shown.length ? `${int(shown.length)} of ${int(all.length)} shown, around the cursor.` : ""));
   if (focus) $(focus)?.focus();

@@ -58,7 +58,7 @@ function drawLatency(panel) {
   if (most) parts.push(el("h3", {}, "Bytes that wait for the GPU, over time"), timeLine("Bytes that wait for the GPU, over time", at, value, most, bytes, "pending"));
   if (waiting.length) parts.push(el("h3", {}, "Waiting now, oldest first"), el("div", { class: "scroll" }, el("table", {},
     el("thead", {}, el("tr", {}, [["Name"], ["Requested", 1], ["Released", 1], ["Waits for", 1]].map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
-    el("tbody", {}, waiting.slice(0, 100).map(({ i, released }) => el("tr", { class: "go", onclick: () => show(i) }, el("td", {}, model.name(i)), el("td", { class: "r" }, bytes(model.requested[i])), el("td", { class: "r" }, int(released)),
+    el("tbody", {}, waiting.slice(0, 100).map(({ i, released }) => el("tr", { class: "go", onclick: () => show(i) }, el("td", {}, model.name(i)), el("td", { class: "r" }, bytes(model.requested[i])), el("td", { class: "r" }, int(released - 1)),
       el("td", { class: "r" }, model.frames.length ? waited(released) : plural(t - released, "event"))))))));
   panel.replaceChildren(...parts);
 }

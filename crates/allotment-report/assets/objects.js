@@ -39,16 +39,23 @@ function drawDescriptors(panel) {
   }
   const of = model.columns.numbers("slots.of"), first = model.columns.numbers("slots.first"), size = model.columns.numbers("slots.count");
   const from = model.columns.numbers("slots.from"), to = model.objectEnds.slots ??= model.ends("slots");
-  const peak = model.columns.numbers("heaps.peak"), peakFrame = model.columns.numbers("heaps.peak_frame");
+  const peak = model.columns.numbers("heaps.peak"), peakWhen = model.columns.numbers("heaps.peak_when");
   const rows = heaps.map(heap => {
     const live = [];
     for (let i = 0; i < of.length; i++) if (of[i] === heap.index && from[i] <= t && t < to[i]) live.push(i);
     live.sort((i, j) => first[i] - first[j]);
     let used = 0, reach = 0, longest = 0;
-    for (const i of live) { used += size[i]; longest = Math.max(longest, first[i] - reach); reach = Math.max(reach, first[i] + size[i]); }
+    // As the analysis counts: a slot of two ranges once, and none beyond the capacity.
+    for (const i of live) {
+      const until = Math.min(first[i] + size[i], heap.capacity);
+      if (until <= first[i]) continue;
+      longest = Math.max(longest, first[i] - reach);
+      used += Math.max(0, until - Math.max(first[i], reach));
+      reach = Math.max(reach, until);
+    }
     longest = Math.max(longest, heap.capacity - reach);
     const free = heap.capacity - used, strip = el("div", { style: "min-width:260px" }, slotStrip(live, first, size, heap.capacity));
-    return { cells: [heap.name || "(no name)", heap.kind, int(heap.capacity), int(used), percent(used, heap.capacity), int(live.length), int(longest), (free ? 1 - longest / free : 0).toFixed(2), int(peak[heap.index]), int(peakFrame[heap.index]), strip] };
+    return { cells: [heap.name || "(no name)", heap.kind, int(heap.capacity), int(used), percent(used, heap.capacity), int(live.length), int(longest), (free ? 1 - longest / free : 0).toFixed(2), int(peak[heap.index]), int(peakWhen[heap.index]), strip] };
   });
   panel.replaceChildren(declaredTable([...columnsOf("heaps"), { heading: "In use", help: "" }], rows));
 }

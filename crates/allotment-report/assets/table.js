@@ -1,7 +1,8 @@
 // The allocations, as a table that can be searched and sorted.
 
 /** Of each column that the analysis declares: the text of a range, and the number to sort by. What an allocation was moved
-    from counts for when it was made. */
+    from counts for when it was made. A range exists from the moment after the event that allocated it, so the event has the
+    number before. */
 const CELLS = [
   [(m, i) => m.name(i), (m, i) => textRank(m, m.field("name", i))],
   [(m, i) => m.text(m.field("category", i)), (m, i) => textRank(m, m.field("category", i))],
@@ -10,29 +11,40 @@ const CELLS = [
   [(m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
   [(m, i) => `#${blockName(m.block.id[m.blockOf[i]])}`, (m, i) => m.block.id[m.blockOf[i]]],
   [(m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
-  [(m, i) => int(m.from[m.origin(i)]), (m, i) => m.from[m.origin(i)]],
-  [(m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i] <= m.end ? m.to[i] : -1],
-  [(m, i) => lifeText(m, m.from[m.origin(i)], m.to[i]), (m, i) => Math.min(m.to[i], m.end) - m.from[m.origin(i)]],
-  [(m, i) => m.site(i), (m, i) => textRank(m, m.field("site", i))],
+  [(m, i) => int(m.from[m.origin(i)] - 1), (m, i) => m.from[m.origin(i)]],
+  [(m, i) => m.to[i] <= m.end ? int(m.to[i] - 1) : "–", (m, i) => m.to[i] <= m.end ? m.to[i] : -1],
+  [(m, i) => plural(lifeOf(m, i), m.frames.length ? "frame" : "event"), lifeOf],
+  [(m, i) => m.site(i), (m, i) => siteRank(m, i)],
 ];
 const REQUESTED = 3, SITE = 10;
 
-/** How long something existed. */
-function lifeText(model, from, to) {
-  const end = Math.min(to, model.end);
-  return model.frames.length ? plural(model.frameAt(end) - model.frameAt(from), "frame") : plural(end - from, "event");
+/** How long the allocation of a range existed: in frames where the recording has some, else in events. */
+function lifeOf(model, i) {
+  const from = model.from[model.origin(i)], end = Math.min(model.to[i], model.end);
+  return model.frames.length ? model.frameAt(end) - model.frameAt(from) : end - from;
 }
 
-/** The position of a text among all in the order of the alphabet. */
+/** The position of each text among all in the order of the alphabet. Equal ones have the same. */
+function alphabet(text) {
+  const order = Array.from(text, (_, i) => i), ranks = new Uint32Array(order.length), { compare } = new Intl.Collator("en", { numeric: true });
+  order.sort((i, j) => compare(text[i], text[j]));
+  for (let k = 1; k < order.length; k++) ranks[order[k]] = ranks[order[k - 1]] + (text[order[k]] === text[order[k - 1]] ? 0 : 1);
+  return ranks;
+}
+
+/** The position of a text among all. */
 function textRank(model, id) {
-  if (!model.ranks) {
-    const order = Array.from({ length: model.texts.length + 1 }, (_, i) => i), text = order.map(i => model.text(i));
-    const compare = new Intl.Collator("en", { numeric: true }).compare;
-    order.sort((i, j) => compare(text[i], text[j]));
-    model.ranks = new Uint32Array(order.length);
-    order.forEach((i, rank) => { model.ranks[i] = rank; });
-  }
+  model.ranks ??= alphabet(Array.from({ length: model.texts.length + 1 }, (_, i) => model.text(i)));
   return model.ranks[id] ?? 0;
+}
+
+/** The position of a range's call site among all, as people read them; before all for one without. */
+function siteRank(model, i) {
+  if (!model.siteRanks) {
+    const ranks = alphabet(model.columns.list("site.short"));
+    model.siteRanks = new Map(Array.from(model.columns.numbers("site.id"), (id, k) => [id, ranks[k]]));
+  }
+  return model.siteRanks.get(model.field("site", i)) ?? -1;
 }
 
 /** The first `most` of `items` by `key`. Of many, only those that can be shown are sorted. */

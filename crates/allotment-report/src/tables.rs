@@ -7,7 +7,7 @@ use allotment_analyze::tables::{Cell, Column, DescriptorHeapRow, Table, allocati
 use allotment_analyze::{
     DescriptorHistory, Difference, Grouping, Holes, LifetimeRule, ReleaseLatency, Texts, short_call_site,
 };
-use allotment_trace::recording::TextId;
+use allotment_trace::recording::{Moment, TextId};
 
 use crate::columns::ColumnWriter;
 use crate::lives::RangeLife;
@@ -19,13 +19,15 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     headings(out, "compare", &Difference::columns(Grouping::CallSite))?;
     headings(out, "allocations", &allocation_columns())?;
     headings(out, "free", &Holes::columns())?;
-    headings(out, "heaps", &DescriptorHeapRow::columns())?;
+    headings(out, "heaps", &DescriptorHeapRow::columns(content.timeline))?;
     out.texts("latency.facts", ReleaseLatency::FACTS)?;
     let timeline = content.timeline;
     let peaks: Vec<_> =
         timeline.descriptor_heaps().map(|heap| DescriptorHistory::of(timeline, heap, 1).peak).collect();
     out.plain("heaps.peak", peaks.iter().map(|&(slots, _)| slots))?;
-    out.plain("heaps.peak_frame", peaks.iter().map(|(_, moment)| moment.frame))?;
+    let has_frames = timeline.frame_count() > 0;
+    let when = |moment: &Moment| if has_frames { moment.frame } else { moment.event };
+    out.plain("heaps.peak_when", peaks.iter().map(|(_, moment)| when(moment)))?;
     rules(out)?;
     groups(&content.lives.ranges, &content.recording.texts, out)
 }

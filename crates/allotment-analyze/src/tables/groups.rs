@@ -1,4 +1,4 @@
-//! The table of groups of allocations.
+//! The table of groups of allocations, such as those of a rule of lifetimes; and what the tables of groups have in common.
 
 use allotment_trace::recording::Moment;
 
@@ -9,7 +9,7 @@ use crate::timeline::Timeline;
 use crate::units::{bytes, plural};
 
 /// A row, and what its cells need of the whole.
-struct GroupRow<'a> {
+pub(super) struct GroupRow<'a> {
     group: &'a AllocationGroup,
     grouping: Grouping,
     /// Bytes of all groups.
@@ -25,40 +25,69 @@ impl GroupRow<'_> {
     }
 }
 
-fn columns<'a>(grouping: Grouping, has_frames: bool) -> [Definition<GroupRow<'a>>; 9] {
-    let [first, last] =
-        if has_frames { ["First frame", "Last frame"] } else { ["First event", "Last event"] };
-    [
-        (grouping.column(), |row| row.grouping.cell(&row.group.key)),
-        (Grouping::COMMONEST, |row| Grouping::commonest(&row.group.key, &row.group.name)),
-        (Column::number("Count", "Allocations of the group."), |row| Cell::Count(row.group.count)),
-        (Column::number("Bytes", "Bytes that were requested for them."), |row| Cell::Bytes(row.group.bytes)),
+/// What the tables of groups have in common; each says in its own file which columns it has.
+impl<'a> GroupRow<'a> {
+    pub(super) const NAME: Definition<Self> =
+        (Grouping::COMMONEST, |row| Grouping::commonest(&row.group.key, &row.group.name));
+    pub(super) const COUNT: Definition<Self> =
+        (Column::number("Count", "Allocations of the group."), |row| Cell::Count(row.group.count));
+    pub(super) const BYTES: Definition<Self> =
+        (Column::number("Bytes", "Bytes that were requested for them."), |row| Cell::Bytes(row.group.bytes));
+    pub(super) const SHARE: Definition<Self> =
         (Column::number("Share", "Their share of the bytes of all groups."), |row| {
             Cell::Share(row.group.bytes, row.bytes)
-        }),
-        (Column::number(first, "When the first of them was allocated."), |row| row.when(row.group.first)),
-        (Column::number(last, "When the last of them was allocated."), |row| row.when(row.group.last)),
+        });
+    pub(super) const PER_FRAME: Definition<Self> =
         (Column::number("Per frame", "Allocations per frame, from the first to the last."), |row| {
             if row.has_frames { Cell::Decimal(row.group.per_frame()) } else { Cell::Empty }
-        }),
-        (Column::text("Growth", AllocationGroup::STEADY), |row| {
-            if row.group.is_steady(row.now) { Cell::Warning("steady") } else { Cell::Text(String::new()) }
-        }),
-    ]
+        });
+    pub(super) const GROWTH: Definition<Self> = (Column::text("Growth", AllocationGroup::STEADY), |row| {
+        if row.group.is_steady(row.now) { Cell::Warning("steady") } else { Cell::Text(String::new()) }
+    });
+
+    /// The column of the keys.
+    pub(super) const fn key(grouping: Grouping) -> Definition<Self> {
+        (grouping.column(), |row| row.grouping.cell(&row.group.key))
+    }
+
+    /// The columns of when the first and the last of them were allocated.
+    pub(super) const fn first_and_last(has_frames: bool) -> [Definition<Self>; 2] {
+        let [first, last] =
+            if has_frames { ["First frame", "Last frame"] } else { ["First event", "Last event"] };
+        [
+            (Column::number(first, "When the first of them was allocated."), |row| row.when(row.group.first)),
+            (Column::number(last, "When the last of them was allocated."), |row| row.when(row.group.last)),
+        ]
+    }
+
+    /// Makes a table of some groups that have so many bytes in all.
+    pub(super) fn table(
+        definitions: &[Definition<Self>],
+        (timeline, grouping, now): (&Timeline<'_>, Grouping, Moment),
+        bytes: u64,
+        groups: &'a [AllocationGroup],
+    ) -> Table {
+        let has_frames = timeline.frame_count() > 0;
+        let row = |group| GroupRow { group, grouping, bytes, has_frames, now };
+        let rows: Vec<_> = groups.iter().map(row).collect();
+        Table::of(definitions, &rows, |row| row.group.examples.first().copied())
+    }
 }
 
-/// Makes the table of some groups that have so many bytes in all.
-pub(super) fn table(
-    timeline: &Timeline<'_>,
-    grouping: Grouping,
-    now: Moment,
-    bytes: u64,
-    groups: &[AllocationGroup],
-) -> Table {
-    let has_frames = timeline.frame_count() > 0;
-    let row = |group| GroupRow { group, grouping, bytes, has_frames, now };
-    let rows: Vec<_> = groups.iter().map(row).collect();
-    Table::of(&columns(grouping, has_frames), &rows, |row| row.group.examples.first().copied())
+/// The columns of a list of groups.
+const fn columns<'a>(grouping: Grouping, has_frames: bool) -> [Definition<GroupRow<'a>>; 9] {
+    let [first, last] = GroupRow::first_and_last(has_frames);
+    [
+        GroupRow::key(grouping),
+        GroupRow::NAME,
+        GroupRow::COUNT,
+        GroupRow::BYTES,
+        GroupRow::SHARE,
+        first,
+        last,
+        GroupRow::PER_FRAME,
+        GroupRow::GROWTH,
+    ]
 }
 
 impl AllocationGroups {
@@ -66,7 +95,8 @@ impl AllocationGroups {
     /// `allocation`.
     #[must_use]
     pub fn table(&self, timeline: &Timeline<'_>, grouping: Grouping, now: Moment, what: &str) -> Table {
-        let mut table = table(timeline, grouping, now, self.bytes, &self.groups);
+        let columns = columns(grouping, timeline.frame_count() > 0);
+        let mut table = GroupRow::table(&columns, (timeline, grouping, now), self.bytes, &self.groups);
         table.summary.push(format!("{}, {}.", plural(self.count, what), bytes(self.bytes)));
         table
     }

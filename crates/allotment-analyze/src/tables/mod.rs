@@ -10,6 +10,16 @@
 //! ```
 //!
 //! So a new column is one more entry of the list.
+//!
+//! What only one of the three shows as a table is declared where it is shown:
+//!
+//! - the command: heaps, pools and marks of `stats`, the rules that `lifetimes` lists, and the limits of `check`. Their
+//!   columns are for one text of a terminal, and the JSON outputs have the figures.
+//! - the page: queues and rings, what happened in the order of time, and what waits for the GPU at the moment. Their rows
+//!   come from lives that only the page has.
+//!
+//! And two lists that several show are no tables: advice is sentences, written once by
+//! [`Advice`](crate::Advice), and allocations that share bytes are drawn in the lanes of [`Lanes`](crate::Lanes).
 
 mod allocations;
 mod descriptors;
@@ -31,6 +41,7 @@ use crate::units;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Column {
     /// What stands above it.
     pub heading: &'static str,
@@ -52,6 +63,7 @@ impl Column {
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Cell {
     /// The row has no such value.
     Empty,
@@ -157,6 +169,7 @@ enum Key {
 
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Row {
     /// A cell for each column.
     pub cells: Vec<Cell>,
@@ -166,6 +179,7 @@ pub struct Row {
 
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Table {
     /// What stands above the table: a line with the sums, and lines about what is left out.
     pub summary: Vec<String>,

@@ -28,15 +28,17 @@ impl ReleaseLatency {
     pub const FACTS: [&'static str; 5] =
         ["Waiting now", "Freed after waiting", "Freed at once", "Half within", "99 % within"];
 
-    /// Returns how many allocations waited for each number of frames, as a table.
+    /// Returns how many allocations waited for each number of frames, as a table; without rows where the recording has no
+    /// frames.
     #[must_use]
     pub fn table(&self) -> Table {
         let last = self.frames.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-        let rows: Vec<_> = (0..last).map(|frames| (self, frames)).collect();
+        let shown = if self.has_frames { last } else { 0 };
+        let rows: Vec<_> = (0..shown).map(|frames| (self, frames)).collect();
         Table::of(&columns(), &rows, |_| None)
     }
 
-    /// Returns the sums. The last two are left out where nothing was freed after waiting.
+    /// Returns the sums. The last two are left out where nothing was freed after waiting, or in no frames.
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut values = vec![
@@ -44,7 +46,7 @@ impl ReleaseLatency {
             count(self.completed),
             count(self.immediate),
         ];
-        if self.completed > 0 {
+        if self.completed > 0 && self.has_frames {
             values.extend([0.5, 0.99].map(|share| frames_of(self.frames_at(share)).text()));
         }
         Self::FACTS.into_iter().zip(values).collect()

@@ -155,7 +155,8 @@ proptest! {
                 if let Some(sample) = history.samples.iter().find(|sample| sample.moment.event == position) {
                     prop_assert_eq!(*sample, is);
                 }
-                most = most.max(found.ranges.values().map(|&count| u64::from(count)).sum());
+                let slots: u64 = found.ranges.values().map(|&count| u64::from(count)).sum();
+                most = most.max(slots.min(found.capacity.into()));
             }
             prop_assert_eq!(history.peak.0, most);
         }

@@ -9,9 +9,7 @@ use allotment::events::{EventBatch, EventSubscription, RefusedRequest, Requested
 use allotment::memory::blocks::{ManualTime, TimeSource, allocate_as_thread};
 use allotment::memory::reports::{CallSites, LeakHandler};
 use allotment::memory::{AllocatorDesc, BudgetPolicy, CreateAllocatorError, Movability};
-use allotment::{
-    Allocation, AllocationError, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
-};
+use allotment::{Allocation, AllocationError, AllocationOptions, Allocator, Requirements, ResourceKind};
 use allotment_trace::allocator_settings;
 use allotment_trace::recording::{Allocated, AllocationKey, BlockId, Event, Placement, PoolId, Recording};
 
@@ -245,8 +243,7 @@ impl<'a> Player<'a> {
             options.avoided = MemoryProperties::all().difference(properties);
         }
         self.done.requests += 1;
-        let has_other_heaps = matches!(options.usage, MemoryUsage::DeviceUpload | MemoryUsage::DeviceMapped);
-        if has_other_heaps && !asked.last_heap {
+        if options.usage.has_other_heaps() && !asked.last_heap {
             options.budget = BudgetPolicy::WithinBudget;
         }
         let mut made = self.request(&requirements, &options, asked.with_resource);

@@ -112,7 +112,7 @@ fn print(loaded: &Loaded, cursor: &Cursor<'_, '_>, stats: &Stats) {
         print_pools(stats);
     }
     if let Some(heaps @ [_, ..]) = stats.descriptor_heaps.as_deref() {
-        table::print(&DescriptorHeapRow::table(heaps));
+        table::print(&DescriptorHeapRow::table(cursor.timeline(), heaps));
     }
     print_marks(cursor.timeline());
 }

@@ -29,7 +29,7 @@ impl DescriptorsPane {
         let position = state.position();
         let found = self.found.get(ui.ctx(), &state.loaded, position, move |timeline| {
             let heaps = DescriptorHeapRow::all(&Cursor::at(timeline, position));
-            let table = Arc::new(DescriptorHeapRow::table(&heaps));
+            let table = Arc::new(DescriptorHeapRow::table(timeline, &heaps));
             (heaps, table)
         });
         let Some((heaps, table)) = found else { return waiting(ui) };

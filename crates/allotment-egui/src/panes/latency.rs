@@ -47,7 +47,7 @@ impl LatencyPane {
                     show = Some(allocation);
                 }
             }
-            if let Some((allocation, frames)) = latency.longest {
+            if let Some((allocation, frames)) = latency.longest.filter(|_| latency.has_frames) {
                 ui.label(RichText::new("Longest").weak());
                 let text = format!("{}, {}", text::name(timeline, allocation), text::plural(frames, "frame"));
                 if ui.link(text).clicked() {
@@ -57,6 +57,8 @@ impl LatencyPane {
         });
         if latency.completed == 0 {
             empty(ui, "No allocation was released and then freed before this moment.");
+        } else if !latency.has_frames {
+            empty(ui, "This recording has no frames by which the waits could be counted.");
         } else {
             let most = latency.frames.iter().copied().max().unwrap_or(1).max(1) as f32;
             let draw = |ui: &mut Ui, row: usize| {

@@ -109,7 +109,7 @@ fn free_ranges_latency_and_descriptor_heaps_have_the_headings_and_rows_of_the_an
     for (tab, table) in [
         ("Free ranges", Holes::of_scope(&cursor, Scope::All).table()),
         ("Release latency", ReleaseLatency::at(&timeline, cursor.position()).table()),
-        ("Descriptor heaps", DescriptorHeapRow::table(&DescriptorHeapRow::all(&cursor))),
+        ("Descriptor heaps", DescriptorHeapRow::table(&timeline, &DescriptorHeapRow::all(&cursor))),
     ] {
         open_tab(&mut view, tab);
         let headings = table.columns.iter().map(|column| column.heading.to_owned());

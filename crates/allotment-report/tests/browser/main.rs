@@ -533,7 +533,11 @@ fn free_ranges_and_descriptor_heaps_have_the_headings_and_rows_of_the_analysis()
         let shown: Vec<_> = without_pictures("free").collect();
         assert_eq!(shown, texts(&Holes::of_scope(&cursor, Scope::All).table()), "at {t}");
         let shown: Vec<_> = without_pictures("descriptors").collect();
-        assert_eq!(shown, texts(&DescriptorHeapRow::table(&DescriptorHeapRow::all(&cursor))), "at {t}");
+        assert_eq!(
+            shown,
+            texts(&DescriptorHeapRow::table(&timeline, &DescriptorHeapRow::all(&cursor))),
+            "at {t}"
+        );
     }
 }
 
@@ -549,18 +553,63 @@ fn allocations_have_the_headings_and_cells_of_the_analysis() {
     assert_eq!(shown[0], headings);
     let cursor = Cursor::at(&timeline, timeline.end());
     let is_program = |&one: &AllocationIndex| timeline.status_at(one, timeline.end()) != Status::Reserved;
-    // The page counts the events before a moment, so the event that the analysis calls 0 is 1 there.
-    let compared: Vec<_> = (0..headings.len()).filter(|&column| headings[column] != "Allocated").collect();
     let cell = |row, column| allocation_cell(&timeline, row, timeline.end(), column).text();
     let rows = cursor.allocations().filter(is_program);
     let mut expected: Vec<Vec<String>> =
-        rows.map(|row| compared.iter().map(|&column| cell(row, column)).collect()).collect();
-    let of_page = |row: &Vec<String>| compared.iter().map(|&column| row[column].clone()).collect();
-    let mut found: Vec<Vec<String>> = shown[1..].iter().map(of_page).collect();
+        rows.map(|row| (0..headings.len()).map(|column| cell(row, column)).collect()).collect();
+    let mut found: Vec<Vec<String>> = shown[1..].to_vec();
     // Those that are equal may be in either order.
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn allocations_sort_by_what_a_column_shows() {
+    let mut recording = recordings::program(120);
+    // So that whole paths are in another order than the parts of them that are shown.
+    for (k, text) in recording.texts.iter_mut().enumerate().filter(|(_, text)| text.starts_with("src/")) {
+        *text = format!("/home/{}/harbour/{text}", if k % 2 == 0 { "me" } else { "her" });
+    }
+    let Some(mut page) = open(&recording, "sorted") else { return };
+    page.value("goTo(view.model.end); table.most = 1e9; table.whole = true; showTab('table')");
+    let headings: Vec<_> = allocation_columns().iter().map(|column| column.heading).collect();
+    let mut sorted_by = |heading: &str| -> Vec<String> {
+        let column = headings.iter().position(|&other| other == heading).unwrap();
+        page.value(&format!("document.querySelector('#rows th:nth-child({}) button').click()", column + 1));
+        cells(&mut page)[1..].iter().map(|row| row[column].clone()).collect()
+    };
+    let frames =
+        |text: &String| -> u64 { text.split_once(" frame").unwrap().0.replace(',', "").parse().unwrap() };
+    let lifetimes: Vec<_> = sorted_by("Lifetime").iter().map(frames).collect();
+    assert!(lifetimes.is_sorted_by(|a, b| a >= b) && lifetimes[0] > 1, "{lifetimes:?}");
+    let sites = sorted_by("Call site");
+    let place = |site: &String| -> (String, u64) {
+        let (file, line) = site.rsplit_once(':').unwrap_or((site, "0"));
+        (file.to_owned(), line.parse().unwrap())
+    };
+    let places: Vec<_> = sites.iter().map(place).collect();
+    assert!(places.is_sorted() && places.first() != places.last(), "{places:?}");
+}
+
+#[test]
+fn slots_of_several_ranges_count_once_and_a_peak_without_frames_has_its_event() {
+    let mut recording = recordings::program(60);
+    recording.events.retain(|event| !matches!(event, Event::FrameEnd { .. }));
+    for event in &mut recording.events {
+        if let Event::DescriptorsAllocated { count, .. } = event {
+            *count = 3000;
+        }
+    }
+    let Some(mut page) = open(&recording, "overlap") else { return };
+    let timeline = Timeline::new(&recording);
+    let heaps = DescriptorHeapRow::all(&Cursor::at(&timeline, timeline.end()));
+    page.value("goTo(view.model.end); showTab('descriptors')");
+    let mut shown = cells(&mut page);
+    shown.iter_mut().for_each(|row| drop(row.pop()));
+    assert_eq!(shown, texts(&DescriptorHeapRow::table(&timeline, &heaps)));
+    assert!(heaps[0].peak.0 <= u64::from(heaps[0].heap.capacity));
+    assert_eq!(shown[0].last().unwrap(), "Peak event");
 }
 
 #[test]

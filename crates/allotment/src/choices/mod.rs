@@ -71,8 +71,11 @@ impl MemoryUsage {
     ];
 
     /// Returns true where memory of another heap serves the usage nearly as well, so that its first heap is not taken over
-    /// the budget for it.
-    pub(crate) fn has_other_heaps(self) -> bool {
+    /// the budget for it. Hidden, and no part of the stable interface: it is public for the replay of recordings, which is
+    /// another crate.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_other_heaps(self) -> bool {
         matches!(self, Self::DeviceUpload | Self::DeviceMapped)
     }
 }
