@@ -27,6 +27,7 @@ mod difference;
 mod free_ranges;
 mod groups;
 mod leaks;
+mod peak_figures;
 mod release_latency;
 
 use core::cmp::Ordering;

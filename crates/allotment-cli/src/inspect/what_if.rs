@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::args::WhatIfArgs;
 use super::json::{FiguresJson, PeakJson};
 use super::load::load;
-use super::table::{Align, Table, shown};
+use super::table::{self, shown};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::units::{bytes, count, percent};
@@ -96,18 +96,8 @@ fn print(title: &str, changed: &[Changed], other: &WhatIf, was: &PeakFigures, is
             say!("  {}: {}, not {}", shown(setting), value(what_if), value(recorded));
         }
     }
-    let mut table = Table::new(&[("", Align::Left), ("recorded", Align::Right), ("what if", Align::Right)]);
-    let mut row =
-        |name: &str, of: &dyn Fn(&PeakFigures) -> String| table.row([name.to_owned(), of(was), of(is)]);
-    row("peak of blocks", &|side| bytes(side.peaks.blocks.bytes));
-    row("  used then", &|side| bytes(side.at_peak.bytes.used));
-    row("  overhead then", &|side| bytes(side.at_peak.bytes.overhead()));
-    row("  free then", &|side| bytes(side.at_peak.bytes.free));
-    row("  blocks then", &|side| count(side.at_peak.blocks));
-    row("  fragmentation then", &|side| format!("{:.2}", side.at_peak.fragmentation()));
-    row("peak of used bytes", &|side| bytes(side.peaks.used.bytes));
-    row("blocks from the driver in all", &|side| count(side.allocated_blocks));
-    table.print();
+    table::print(&PeakFigures::table(["Recorded", "What if"], [was, is]));
+    say!();
     let WhatIf { requests, at_the_same_place, refused, refused_before, served_now, moves_left_out, .. } =
         other;
     let same = percent(*at_the_same_place, *requests);

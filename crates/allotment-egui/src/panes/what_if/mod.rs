@@ -16,7 +16,7 @@ mod settings;
 
 use core::time::Duration;
 
-use allotment_analyze::{SettingChanges, recorded_settings};
+use allotment_analyze::{PeakFigures, SettingChanges, recorded_settings};
 use egui::{Grid, RichText, Ui, vec2};
 
 use super::{empty, waiting};
@@ -100,41 +100,33 @@ impl WhatIfPane {
     }
 }
 
-/// A figure: its name, its value, and how the value is written.
-type Row = (&'static str, fn(&Answer) -> u64, fn(u64) -> String);
-
-const ROWS: [Row; 9] = [
-    ("Peak of the blocks", |is| is.figures.peaks.blocks.bytes, text::bytes),
-    ("   used then", |is| is.figures.at_peak.bytes.used, text::bytes),
-    ("   wasted then", |is| is.figures.wasted(), text::bytes),
-    ("   blocks then", |is| is.figures.at_peak.blocks, text::count),
-    ("   fragmentation then", |is| (is.figures.at_peak.fragmentation() * 1000.0) as u64, permille),
-    ("Peak of used bytes", |is| is.figures.peaks.used.bytes, text::bytes),
-    ("Blocks from the driver in all", |is| is.figures.allocated_blocks, text::count),
-    ("Requests refused", |is| is.figures.refused, text::count),
-    ("Requests at their recorded place", |is| is.same_place, permille),
-];
-
 fn permille(share: u64) -> String {
     format!("{:.1} %", share as f64 / 10.0)
 }
 
 fn table(ui: &mut Ui, a: &Answer, b: &Answer, palette: &Palette) {
+    let table = PeakFigures::table(NAMES, [&a.figures, &b.figures]);
     Grid::new("what if").num_columns(4).spacing([22.0, 3.0]).striped(true).show(ui, |ui| {
-        ui.label("");
-        for (name, colour) in NAMES.into_iter().zip(chart::colours(palette)) {
-            ui.label(RichText::new(name).strong().color(colour));
+        for (at, column) in table.columns.iter().enumerate() {
+            let mut heading = RichText::new(column.heading).strong();
+            if let Some(side) = at.checked_sub(1).filter(|&side| side < NAMES.len()) {
+                heading = heading.color(chart::colours(palette)[side]);
+            }
+            ui.label(heading).on_hover_text(column.help);
         }
-        ui.label(RichText::new("Change").strong());
         ui.end_row();
-        for (name, value, write) in ROWS {
-            ui.label(name);
-            let (of_a, of_b) = (value(a), value(b));
-            ui.label(write(of_a));
-            ui.label(write(of_b));
-            ui.label(change(of_a, of_b, write));
+        for row in &table.rows {
+            for cell in &row.cells {
+                ui.label(cell.text());
+            }
             ui.end_row();
         }
+        // Only here: it is of a replay, and not of its recording.
+        ui.label("Requests at their recorded place");
+        ui.label(permille(a.same_place));
+        ui.label(permille(b.same_place));
+        ui.label(change(a.same_place, b.same_place));
+        ui.end_row();
     });
     let moves: u64 = a.moves_left_out.max(b.moves_left_out);
     if moves > 0 {
@@ -143,11 +135,11 @@ fn table(ui: &mut Ui, a: &Answer, b: &Answer, palette: &Palette) {
     }
 }
 
-/// A change with its sign.
-fn change(from: u64, to: u64, write: fn(u64) -> String) -> String {
+/// A change of thousandths with its sign.
+fn change(from: u64, to: u64) -> String {
     match from.cmp(&to) {
-        core::cmp::Ordering::Less => format!("+{}", write(to - from)),
+        core::cmp::Ordering::Less => format!("+{}", permille(to - from)),
         core::cmp::Ordering::Equal => "–".to_owned(),
-        core::cmp::Ordering::Greater => format!("−{}", write(from - to)),
+        core::cmp::Ordering::Greater => format!("−{}", permille(from - to)),
     }
 }
