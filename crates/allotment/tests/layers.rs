@@ -120,9 +120,11 @@ fn parts_of_names(module: &str, own: Option<&str>) -> Vec<(String, String)> {
     let mut parts = Vec::new();
     for statement in module.split(';') {
         let Some((shown, path)) = statement.split_once("use ") else { continue };
-        // What a module imports for itself, or shows of the rest of the library, is none of it.
+        // What a module imports for itself, or shows of the rest of the library, is none of it; nor what `memory` shows of
+        // its own modules once more, for the crate.
         if !shown.trim_end().rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with("pub"))
             || path.starts_with("crate::")
+            || own.is_none() && path.starts_with("self::")
         {
             continue;
         }
@@ -157,6 +159,92 @@ fn wrong_in_memory(file: &str, code: &str, names: &[(String, String)]) -> Vec<St
     let is_up = |part: &String| PARTS_OF_MEMORY[rank + 1..].contains(&part.as_str());
     let wrong: Vec<_> = imports.into_iter().map(part).filter(is_up).collect();
     wrong.into_iter().map(|part| format!("memory/{file} imports {part}")).collect()
+}
+
+/// The one file of a part that others may name: `memory` shows it as a module.
+const SHOWN_FILES: &[(&str, &str)] = &[("reports", "dump_schema")];
+
+/// Returns each part of `memory` with each module that is a file or a folder of it.
+fn files_of_parts(memory: &Path) -> Vec<(String, String)> {
+    let mut inside = Vec::new();
+    for part in PARTS_OF_MEMORY {
+        // Some are single files.
+        for entry in fs::read_dir(memory.join(part)).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().trim_end_matches(".rs").to_owned();
+            inside.push(((*part).to_owned(), name));
+        }
+    }
+    inside
+        .retain(|(part, module)| module != "mod" && !SHOWN_FILES.contains(&(part.as_str(), module.as_str())));
+    inside
+}
+
+/// Returns `file imports part::module` for each import from a file inside another part of `memory`, which does not show it in
+/// its `mod.rs`. The file may be any of the library.
+fn imports_from_inside(file: &str, code: &str, inside: &[(String, String)]) -> Vec<String> {
+    let mut path: Vec<&str> = file.split(['/', '\\']).collect();
+    if path.last() == Some(&"mod.rs") {
+        path.pop();
+    }
+    let in_memory = path.first() == Some(&"memory");
+    let own = path.get(1).filter(|_| in_memory).map_or("", |part| part.trim_end_matches(".rs"));
+    // What the file calls `memory`; the modules that are written out in `memory/mod.rs` are one deeper.
+    let mut memory = vec!["crate::memory::".to_owned()];
+    if in_memory {
+        memory.push("super::".repeat(path.len().max(2) - 1));
+    }
+    let mut wrong = Vec::new();
+    for part in PARTS_OF_MEMORY.iter().filter(|part| **part != own) {
+        for memory in &memory {
+            for module in imported(code, &format!("{memory}{part}::")) {
+                if inside.iter().any(|it| it.0 == *part && it.1 == module) {
+                    wrong.push(format!("{file} imports {part}::{module}"));
+                }
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn what_a_part_of_memory_shows_stands_in_its_mod_file() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
+    let inside = files_of_parts(&src.join("memory"));
+    assert!(inside.len() > 80, "the files are where they are expected");
+    let mut files = Vec::new();
+    sources(&src, &mut files).unwrap();
+    let mut wrong = Vec::new();
+    for path in files {
+        let file = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
+        wrong.extend(imports_from_inside(&file, &code_of(&fs::read_to_string(&path).unwrap()), &inside));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_import_from_inside_a_part_is_found_however_it_is_written() {
+    let inside = [("pool".to_owned(), "moves".to_owned())];
+    let wrong = |file: &str, code: &str| imports_from_inside(file, &code_of(code), &inside);
+    let found = ["memory/allocator/free.rs imports pool::moves"];
+    assert_eq!(wrong("memory/allocator/free.rs", "use crate::memory::pool::moves::MoveEnd;"), found);
+    assert_eq!(wrong("memory/allocator/free.rs", "use crate::memory::pool::{Pool, moves::MoveEnd};"), found);
+    assert_eq!(wrong("memory/allocator/free.rs", "use super::super::pool::moves;"), found);
+    assert_eq!(
+        wrong("memory/allocator/mod.rs", "fn f(it: super::pool::moves::MoveEnd) {}"),
+        ["memory/allocator/mod.rs imports pool::moves"]
+    );
+    assert_eq!(
+        wrong("memory/mod.rs", "pub mod a {\n    pub use super::pool::moves::MoveEnd;\n}"),
+        ["memory/mod.rs imports pool::moves"]
+    );
+    assert_eq!(
+        wrong("gpu/mod.rs", "use crate::memory::pool::moves::MoveEnd;"),
+        ["gpu/mod.rs imports pool::moves"]
+    );
+    let fine = "use crate::memory::pool::{MoveEnd, Pool};\nuse crate::memory::token::moves;";
+    assert!(wrong("memory/allocator/free.rs", fine).is_empty());
+    assert!(wrong("memory/pool/room.rs", "use crate::memory::pool::moves::MoveEnd;").is_empty(), "its own");
+    assert!(wrong("gpu/mod.rs", "use super::pool::moves::Other;").is_empty(), "another folder");
 }
 
 /// Returns the names of the methods of `Allocator` that a file defines.

@@ -49,10 +49,8 @@ mod token;
 
 /// Block sizes, growth and empty blocks, and the thread that takes care of them.
 pub mod blocks {
-    pub use super::allocator::maintenance::MaintenanceReport;
-    pub use super::allocator::maintenance_thread::MaintenanceThread;
-    pub use super::pool::growth_ahead::{BlockGrowth, Watermark};
-    pub use super::pool::residents::allocate_as_thread;
+    pub use super::allocator::{MaintenanceReport, MaintenanceThread};
+    pub use super::pool::{BlockGrowth, Watermark, allocate_as_thread};
     pub use super::time::{ManualTime, TimeSource};
     pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 }
@@ -72,7 +70,7 @@ pub mod names {
 }
 /// What a request would do, and in which memory types.
 pub mod preview {
-    pub use super::allocator::preview::AllocationPreview;
+    pub use super::allocator::AllocationPreview;
     pub use super::request::{MemoryTypeCandidate, Suitability};
 }
 /// What an allocator of a [`vulkan::Device`](crate::device::vulkan::Device) does besides.
@@ -93,8 +91,7 @@ pub use resource::{
     Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
     Resource, ResourceError, Transfer, TransferError, Unique, WithMemoryOptions,
 };
-pub use token::{Allocation, AllocationId};
-pub use token::{AllocationInfo, MemoryLocation};
+pub use token::{Allocation, AllocationId, AllocationInfo, MemoryLocation};
 
 // The crate itself names all of it here.
 pub(crate) use self::blocks::*;
@@ -102,8 +99,7 @@ pub(crate) use self::defragmentation::*;
 pub(crate) use self::names::*;
 pub(crate) use self::preview::*;
 pub(crate) use self::reports::*;
-pub(crate) use allocator::access::check_range;
-pub(crate) use allocator::leaks::report_left_by_gpu;
+pub(crate) use allocator::{check_range, report_left_by_gpu};
 pub(crate) use descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;

@@ -16,7 +16,7 @@ use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName
 
 impl RawPlace {
     /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
-    pub(in crate::memory) fn check_bound(&self) -> Result<(), AccessError> {
+    pub(crate) fn check_bound(&self) -> Result<(), AccessError> {
         if self.moved { Err(AccessError::Moved { name: ShortName::NONE }) } else { Ok(()) }
     }
 }
@@ -584,7 +584,7 @@ impl<D: Device> Allocator<D> {
 }
 
 /// Checks requirements at `offset` in memory of a type, with `available` bytes from there on.
-pub(in crate::memory) fn check_place(
+pub(crate) fn check_place(
     memory_type: MemoryTypeIndex,
     offset: u64,
     available: u64,

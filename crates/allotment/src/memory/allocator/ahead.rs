@@ -11,7 +11,7 @@ use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy};
 impl<D: Device> Allocator<D> {
     /// Allocates one block for a pool that has less room than its watermark. Returns its bytes; `None` when no block is
     /// needed or the driver refused it.
-    pub(in crate::memory) fn grow_ahead(&self, slot: &PoolSlot<D>) -> Option<u64> {
+    pub(super) fn grow_ahead(&self, slot: &PoolSlot<D>) -> Option<u64> {
         let wanted = slot.block_wanted_ahead()?;
         // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
         self.refresh_budgets();

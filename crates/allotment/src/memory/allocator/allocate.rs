@@ -50,12 +50,8 @@ use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements};
 use crate::log::event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
-use crate::memory::pool::requests::{Answer, Asked, NeededBlock};
-use crate::memory::pool::shards::LockedShard;
-use crate::memory::pool::{PlanSizes, Pool, PoolSlot, QuickPlace};
-use crate::memory::request::AllocationRequest;
-use crate::memory::request::Remembered;
-use crate::memory::request::{MemoryTypeCandidate, Ranking, judge};
+use crate::memory::pool::{Answer, Asked, LockedShard, NeededBlock, PlanSizes, Pool, PoolSlot, QuickPlace};
+use crate::memory::request::{AllocationRequest, MemoryTypeCandidate, Ranking, Remembered, judge};
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 
@@ -297,7 +293,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the reason why no memory type suits a request.
-    pub(in crate::memory) fn no_memory_type(&self, request: &AllocationRequest<'_>) -> AllocationError {
+    pub(super) fn no_memory_type(&self, request: &AllocationRequest<'_>) -> AllocationError {
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let types = self.device().properties().indexed_types();
         let mut usable = types
@@ -413,7 +409,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// Each time that the shard is asked again, the request begins at step 3: other threads may have freed memory, added a
     /// block or destroyed the pool.
-    pub(in crate::memory) fn allocate_from_shard<'a>(
+    pub(super) fn allocate_from_shard<'a>(
         &'a self,
         (pool, slot): (u32, &'a PoolSlot<D>),
         mut answer: Answer<'a, D>,

@@ -4,8 +4,7 @@ use crate::device::{Device, Mapping, MemoryDesc, OwnedMemory};
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::allocator::new_block::NO_ATTEMPT;
-use crate::memory::pool::custom_pools::{FirstBlock, NewPool};
-use crate::memory::pool::{Pool, PoolDesc, PoolState};
+use crate::memory::pool::{FirstBlock, NewPool, Pool, PoolDesc, PoolState};
 use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError, ShortName};
 
 impl<D: Device> Allocator<D> {

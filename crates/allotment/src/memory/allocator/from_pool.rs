@@ -5,16 +5,13 @@ use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::AllocationError;
 use crate::memory::allocator::Allocator;
 use crate::memory::allocator::new_block::NO_ATTEMPT;
-use crate::memory::pool::requests::Asked;
-use crate::memory::pool::shards::{LockedShard, both_sets};
-use crate::memory::pool::{PlanSizes, Pool};
-use crate::memory::request::AllocationRequest;
-use crate::memory::request::PoolShards;
+use crate::memory::pool::{Asked, LockedShard, PlanSizes, Pool, both_sets};
+use crate::memory::request::{AllocationRequest, PoolShards};
 use crate::memory::token::Allocation;
 
 impl<D: Device> Allocator<D> {
     /// Allocates from one memory type of a pool, in whichever of its shards.
-    pub(in crate::memory) fn allocate_from_shards(
+    pub(super) fn allocate_from_shards(
         &self,
         shards: PoolShards,
         set: usize,
@@ -58,7 +55,7 @@ impl<D: Device> Allocator<D> {
 
     /// Places an allocation among those of other movers, or among pinned ones, in the blocks of default pools that there
     /// are: where no block can be had for a request, that is better than a refusal.
-    pub(in crate::memory) fn place_among_others(
+    pub(super) fn place_among_others(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -77,7 +74,7 @@ impl<D: Device> Allocator<D> {
 
     /// Does what [`place_among_others`](Self::place_among_others) does, in a custom pool that keeps movable and pinned
     /// allocations apart.
-    pub(in crate::memory) fn place_in_other_set(
+    pub(super) fn place_in_other_set(
         &self,
         pool: &Pool,
         set: usize,

@@ -53,7 +53,7 @@ use crate::sync::locked;
 
 /// The deletion queues in which resources of an allocator wait for the GPU.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Reclaimable {
+pub(crate) struct Reclaimable {
     queues: Mutex<Vec<(WeakDeletionQueue, [TypeId; 3])>>,
     /// There is a queue. Read without the lock, since an allocator that is used alone has none.
     any: AtomicBool,
@@ -61,7 +61,7 @@ pub(in crate::memory) struct Reclaimable {
 
 impl Reclaimable {
     /// Adds a deletion queue, which is not kept alive, and the types of the resources in it.
-    pub(in crate::memory) fn add(&self, queue: &DeletionQueue, types: [TypeId; 3]) {
+    pub(crate) fn add(&self, queue: &DeletionQueue, types: [TypeId; 3]) {
         let queue = queue.downgrade();
         let mut queues = locked(&self.queues);
         queues.retain(|(queue, _)| queue.is_open());
@@ -78,7 +78,7 @@ impl Reclaimable {
 
 /// Which idle blocks are freed for memory of the driver.
 #[derive(Debug)]
-pub(in crate::memory) enum IdleBlocks<'a, D: Device> {
+pub(crate) enum IdleBlocks<'a, D: Device> {
     /// None: what is allocated ahead of demand is no reason to take the room of others.
     Keep,
     /// Those of all pools.
@@ -89,7 +89,7 @@ pub(in crate::memory) enum IdleBlocks<'a, D: Device> {
 
 impl<D: Device> Allocator<D> {
     /// Returns true if something may wait for the GPU that [`reclaim_finished`](Self::reclaim_finished) would destroy.
-    pub(in crate::memory) fn may_reclaim(&self) -> bool {
+    pub(super) fn may_reclaim(&self) -> bool {
         !self.reclaimable.is_empty()
     }
 
@@ -98,7 +98,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// Of the library's own types alone: their destructors call the device and free the memory, and nothing else. The
     /// caller of a create call may hold locks that a destructor of its own types takes.
-    pub(in crate::memory) fn reclaim_finished(&self) -> bool {
+    pub(super) fn reclaim_finished(&self) -> bool {
         if self.reclaimable.is_empty() {
             return false;
         }
@@ -157,7 +157,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees idle blocks where that may help against a refusal. Returns true if any was freed.
-    pub(in crate::memory) fn free_idle_for(
+    pub(super) fn free_idle_for(
         &self,
         idle: &IdleBlocks<'_, D>,
         (memory_type, refused): (MemoryTypeIndex, AllocationError),

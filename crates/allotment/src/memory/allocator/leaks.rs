@@ -298,7 +298,7 @@ impl<D: Device> Allocator<D> {
 }
 
 /// Passes a report of the live allocations to the leak handler, if there are any.
-pub(crate) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
+pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
     let descriptors = allocator.descriptor_heaps.take();
     // The counters tell without a lock and without a walk.
     if allocator.statistics().allocations == 0 && descriptors.is_empty() {

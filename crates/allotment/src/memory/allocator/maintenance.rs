@@ -126,7 +126,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees the memory that waits for it. Returns the number of memory objects.
-    pub(in crate::memory) fn return_memory(&self) -> u32 {
+    pub(super) fn return_memory(&self) -> u32 {
         let memory = self.pools.to_do().take_returned();
         let count = memory.len() as u32;
         self.free_all(memory);

@@ -32,7 +32,7 @@ use crate::sync::locked;
 impl<D: Device> Allocator<D> {
     /// Calls `allocate`, and maps the memory of the allocation if the CPU accesses it. Where that fails, the allocation is
     /// freed, and `allocate` called once more for a request that blocks which are not mapped do not serve.
-    pub(in crate::memory) fn mapped_as_needed(
+    pub(super) fn mapped_as_needed(
         &self,
         request: &AllocationRequest<'_>,
         allocate: impl Fn(&AllocationRequest<'_>) -> Result<Allocation, AllocationError>,

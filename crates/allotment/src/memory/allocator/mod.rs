@@ -1,23 +1,23 @@
 //! The allocator: its parts, its description, and the handles of its allocations. Its operations are in the files
 //! beside this one.
 
-pub(in crate::memory) mod access;
+mod access;
 mod ahead;
-pub(in crate::memory) mod allocate;
+mod allocate;
 mod batch;
 mod call_site;
-pub(in crate::memory) mod custom_pools;
+mod custom_pools;
 mod free;
 mod from_pool;
-pub(in crate::memory) mod ladder;
-pub(in crate::memory) mod leaks;
-pub(in crate::memory) mod maintenance;
-pub(in crate::memory) mod maintenance_thread;
-pub(in crate::memory) mod mapping;
+mod ladder;
+mod leaks;
+mod maintenance;
+mod maintenance_thread;
+mod mapping;
 mod movability;
-pub(in crate::memory) mod new_block;
-pub(in crate::memory) mod offers;
-pub(in crate::memory) mod preview;
+mod new_block;
+mod offers;
+mod preview;
 mod release;
 mod subscribe;
 
@@ -27,27 +27,36 @@ use std::time::Instant;
 
 use allotment_suballoc::Algorithm;
 
-use self::ladder::Reclaimable;
-use self::leaks::{LeakHandler, report_leaks};
-use self::offers::Offers;
 use crate::choices::blocks::{BlockSizes, EmptyBlockPolicy};
 use crate::choices::call_site::CallSites;
 use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use crate::events::EventLog;
 use crate::memory::descriptors::DescriptorHeaps;
-use crate::memory::driver::Heaps;
-use crate::memory::driver::Stalls;
+use crate::memory::driver::{Heaps, Stalls};
 use crate::memory::mover::Movers;
-use crate::memory::pool::growth_ahead::BlockGrowth;
-use crate::memory::pool::invariants::check_pool;
-use crate::memory::pool::pools::{PoolDefaults, Pools};
-use crate::memory::pool::shards::default_shards;
-use crate::memory::pool::{PoolSlot, PoolState};
-use crate::memory::request::MOST_SHARDS;
-use crate::memory::request::Ranking;
+use crate::memory::pool::{
+    BlockGrowth, PoolDefaults, PoolSlot, PoolState, Pools, check_pool, default_shards,
+};
+use crate::memory::request::{MOST_SHARDS, Ranking};
 use crate::memory::statistics::Statistics;
 use crate::memory::time::{Time, TimeSource};
 use crate::memory::{CreateAllocatorError, MemoryUsage};
+
+// For programs, which have them from `memory`.
+pub use self::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
+pub use self::maintenance::MaintenanceReport;
+pub use self::maintenance_thread::MaintenanceThread;
+pub use self::preview::AllocationPreview;
+
+// What the parts above ask of the allocator besides its methods.
+pub(super) use self::access::check_place;
+pub(crate) use self::access::check_range;
+pub(super) use self::ladder::{IdleBlocks, Reclaimable};
+pub(super) use self::leaks::make_known;
+pub(crate) use self::leaks::report_left_by_gpu;
+pub(super) use self::offers::{ClosedBlock, Offers, Reserved};
+
+use self::leaks::report_leaks;
 
 /// Description of an allocator.
 ///
@@ -190,24 +199,24 @@ impl AllocatorDesc {
 #[derive(Debug)]
 pub struct Allocator<D: Device> {
     /// The pools, and the device's memory below them.
-    pub(in crate::memory) pools: Pools<D>,
-    pub(in crate::memory) desc: AllocatorDesc,
+    pub(super) pools: Pools<D>,
+    pub(super) desc: AllocatorDesc,
     /// The ranked memory types of each memory usage, for requests without extra properties. Precomputed, since nearly
     /// all requests are such.
-    pub(in crate::memory) rankings: [Ranking; MemoryUsage::ALL.len()],
+    rankings: [Ranking; MemoryUsage::ALL.len()],
     /// A defragmentation of the default pools, with passes, is running.
-    pub(in crate::memory) defragmented: AtomicBool,
+    pub(super) defragmented: AtomicBool,
     /// Who moves allocations.
-    pub(in crate::memory) movers: Movers,
+    pub(super) movers: Movers,
     /// Places that owners of mapped buffers may accept.
-    pub(in crate::memory) offers: Offers,
+    pub(super) offers: Offers,
     /// Held by the thread that maps memory which could not be mapped when it was allocated.
-    pub(in crate::memory) mapping: Mutex<()>,
-    pub(in crate::memory) stalls: Stalls,
+    mapping: Mutex<()>,
+    pub(super) stalls: Stalls,
     /// Where its resources wait for the GPU.
-    pub(in crate::memory) reclaimable: Reclaimable,
+    pub(super) reclaimable: Reclaimable,
     /// Whose descriptors leak reports show.
-    pub(in crate::memory) descriptor_heaps: DescriptorHeaps,
+    descriptor_heaps: DescriptorHeaps,
 }
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
@@ -304,16 +313,16 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns what every allocation from the driver is counted in.
-    pub(in crate::memory) fn heaps(&self) -> &Heaps {
+    pub(super) fn heaps(&self) -> &Heaps {
         self.pools.heaps()
     }
 
-    pub(in crate::memory) fn id(&self) -> u32 {
+    pub(super) fn id(&self) -> u32 {
         self.pools.id()
     }
 
     /// Does work that its caller waits for, and counts the time as a stall.
-    pub(in crate::memory) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(super) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = work();
         let waited = began.elapsed();

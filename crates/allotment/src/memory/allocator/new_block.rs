@@ -7,20 +7,21 @@ use crate::memory::allocator::Allocator;
 use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
 use crate::memory::driver::heap_of;
-use crate::memory::pool::requests::{Expected, NeededBlock, Placed};
-use crate::memory::pool::{BlockPlan, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
+use crate::memory::pool::{
+    BlockPlan, Expected, NeededBlock, PendingBlock, Placed, PlanSizes, PoolSlot, RoundedRequest, Source,
+};
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, ShortName};
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.
-pub(in crate::memory) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize { name: ShortName::NONE };
+pub(super) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize { name: ShortName::NONE };
 
 impl<D: Device> Allocator<D> {
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
     /// block takes their place rather than being added to them. Called with no lock held.
-    pub(in crate::memory) fn allocate_block_replacing_stale(
+    pub(super) fn allocate_block_replacing_stale(
         &self,
         slot: &PoolSlot<D>,
         now: Moment,
@@ -167,11 +168,7 @@ impl<D: Device> Allocator<D> {
 
     /// Sets the residency priority of reused memory, if it has changed. The caller owns the allocation that uses the
     /// memory now, and holds no lock.
-    pub(in crate::memory) fn set_priority(
-        &self,
-        allocation: &Allocation,
-        changed_priority: Option<(D::Memory, Priority)>,
-    ) {
+    fn set_priority(&self, allocation: &Allocation, changed_priority: Option<(D::Memory, Priority)>) {
         let Some((memory, priority)) = changed_priority else { return };
         // While the allocation is held, no thread frees the memory.
         let Ok((place, _held)) = self.hold(allocation) else { return };

@@ -11,23 +11,22 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::{Mover, MoverId};
-use crate::memory::pool::emptying::BlockOfSet;
-use crate::memory::pool::moves::ReservedPlace;
+use crate::memory::pool::{BlockOfSet, ReservedPlace};
 use crate::memory::request::PoolShards;
 use crate::memory::token::{Allocation, AllocationId};
 use crate::sync::locked;
 
 #[derive(Debug)]
-pub(in crate::memory) struct Reserved {
-    pub(in crate::memory) from: AllocationId,
-    pub(in crate::memory) to: Allocation,
+pub(crate) struct Reserved {
+    pub(crate) from: AllocationId,
+    pub(crate) to: Allocation,
     /// Bytes that the move copies.
-    pub(in crate::memory) copied: u64,
+    pub(crate) copied: u64,
 }
 
 impl Reserved {
     /// Returns the place that is reserved for an allocation in the pool at an index.
-    pub(in crate::memory) fn new(from: AllocationId, pool: u32, place: &ReservedPlace) -> Self {
+    pub(crate) fn new(from: AllocationId, pool: u32, place: &ReservedPlace) -> Self {
         let &ReservedPlace { record, generation, copied, .. } = place;
         Self { from, to: Allocation { allocator: from.allocator, pool, record, generation }, copied }
     }
@@ -38,7 +37,7 @@ const OFFERED_FOR: u64 = 60;
 
 /// The blocks whose allocations are offered new places.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Offers {
+pub(crate) struct Offers {
     list: Mutex<List>,
     /// The number of blocks, which is read without the lock.
     count: AtomicU32,
@@ -66,24 +65,18 @@ struct OfferedBlock {
 
 /// A closing of a block that offers belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) struct ClosedBlock {
+pub(crate) struct ClosedBlock {
     /// The shard, and the set and index of the block there.
-    pub(in crate::memory) pool: u32,
-    pub(in crate::memory) block: BlockOfSet,
-    pub(in crate::memory) closing: u64,
+    pub(crate) pool: u32,
+    pub(crate) block: BlockOfSet,
+    pub(crate) closing: u64,
     /// Bytes of the block.
-    pub(in crate::memory) size: u64,
+    pub(crate) size: u64,
 }
 
 impl Offers {
     /// Adds the offers of a block.
-    pub(in crate::memory) fn add(
-        &self,
-        closed: ClosedBlock,
-        reserved: VecDeque<Reserved>,
-        by: Mover,
-        since: u64,
-    ) {
+    pub(crate) fn add(&self, closed: ClosedBlock, reserved: VecDeque<Reserved>, by: Mover, since: u64) {
         let mut list = locked(&self.list);
         list.blocks.push(OfferedBlock { by, since, closed, reserved, in_flight: 0 });
         self.note_count(&list);
@@ -99,13 +92,13 @@ impl Offers {
     }
 
     /// Returns true if a move is offered for an allocation.
-    pub(in crate::memory) fn has(&self, id: AllocationId) -> bool {
+    pub(crate) fn has(&self, id: AllocationId) -> bool {
         let offers = |offered: &OfferedBlock| offered.reserved.iter().any(|one| one.from == id);
         !self.are_none() && locked(&self.list).blocks.iter().any(offers)
     }
 
     /// Takes the offer of an allocation.
-    pub(in crate::memory) fn take(&self, id: AllocationId) -> Option<(ClosedBlock, Reserved)> {
+    pub(crate) fn take(&self, id: AllocationId) -> Option<(ClosedBlock, Reserved)> {
         if self.are_none() {
             return None;
         }
@@ -139,17 +132,17 @@ impl Offers {
     }
 
     /// Ends what [`take`](Self::take) began. Returns true if it was the last offer of its block.
-    pub(in crate::memory) fn end(&self, closed: ClosedBlock) -> bool {
+    pub(crate) fn end(&self, closed: ClosedBlock) -> bool {
         self.end_one(closed, None).0.is_some()
     }
 
     /// Lets an offer stand again. Returns it where its block was taken back meanwhile.
-    pub(in crate::memory) fn put_back(&self, closed: ClosedBlock, offer: Reserved) -> Option<Reserved> {
+    pub(crate) fn put_back(&self, closed: ClosedBlock, offer: Reserved) -> Option<Reserved> {
         self.end_one(closed, Some(offer)).1
     }
 
     /// Returns the number of blocks that stay since owners did not accept the offers of a `Defragmenter`, since the last call.
-    pub(in crate::memory) fn take_kept(&self, by: Mover) -> u32 {
+    pub(crate) fn take_kept(&self, by: Mover) -> u32 {
         let kept = &mut locked(&self.list).kept;
         let before = kept.len();
         kept.retain(|other| *other != by);
@@ -186,7 +179,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Withdraws the offers in blocks of a pool.
-    pub(in crate::memory) fn withdraw_offers_in(&self, pools: PoolShards) {
+    pub(super) fn withdraw_offers_in(&self, pools: PoolShards) {
         self.cancel_offers(self.offers.take_back(|offered| pools.contain(offered.closed.pool)));
     }
 

@@ -2,12 +2,8 @@
 
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::PlanSizes;
-use crate::memory::pool::Pool;
-use crate::memory::pool::requests::WouldPlace;
-use crate::memory::pool::shards::both_sets;
-use crate::memory::request::AllocationRequest;
-use crate::memory::request::PoolShards;
+use crate::memory::pool::{PlanSizes, Pool, WouldPlace, both_sets};
+use crate::memory::request::{AllocationRequest, PoolShards};
 use crate::memory::{AllocationError, AllocationOptions, ShortName};
 
 /// The effect that a request would have; see [`Allocator::preview`].
@@ -89,7 +85,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Previews what [`place_in_other_set`](Self::place_in_other_set) does for a request that was refused.
-    pub(in crate::memory) fn preview_in_other_set(
+    fn preview_in_other_set(
         &self,
         pool: &Pool,
         set: usize,
@@ -106,7 +102,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Previews an allocation from one memory type of a pool.
-    pub(in crate::memory) fn preview_shards(
+    fn preview_shards(
         &self,
         shards: PoolShards,
         set: usize,
@@ -129,7 +125,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Previews what [`place_among_others`](Self::place_among_others) does for a request that was refused.
-    pub(in crate::memory) fn preview_among_others(
+    fn preview_among_others(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -147,7 +143,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Previews a request for one memory type of one shard.
-    pub(in crate::memory) fn preview_from_pool(
+    fn preview_from_pool(
         &self,
         pool: u32,
         set: usize,

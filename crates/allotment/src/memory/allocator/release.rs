@@ -100,11 +100,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees all empty blocks of one heap, or of all heaps, in all pools but one. Returns true if any was freed.
-    pub(in crate::memory) fn release_empty(
-        &self,
-        heap: Option<MemoryHeapIndex>,
-        but: Option<&PoolSlot<D>>,
-    ) -> bool {
+    pub(super) fn release_empty(&self, heap: Option<MemoryHeapIndex>, but: Option<&PoolSlot<D>>) -> bool {
         // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
         for slot in self.pools.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
@@ -134,7 +130,7 @@ impl<D: Device> Allocator<D> {
     /// Advances the clocks of all pools to `now`, unless another call did so in this tick. Returns the blocks that were
     /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested
     /// instead.
-    pub(in crate::memory) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
+    pub(super) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         if !self.pools.time().is_due(now) {
             return Vec::new();
         }
@@ -145,7 +141,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees memory objects that belong to no pool.
-    pub(in crate::memory) fn free_all(&self, memory: impl IntoIterator<Item = OwnedMemory<D>>) {
+    pub(super) fn free_all(&self, memory: impl IntoIterator<Item = OwnedMemory<D>>) {
         memory.into_iter().for_each(|memory| self.heaps().free(self.device(), memory));
     }
 }

@@ -8,7 +8,7 @@ use crate::events::{
 };
 use crate::memory::AllocationError;
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::events::refused_request;
+use crate::memory::pool::refused_request;
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
 use crate::memory::token::Allocation;
@@ -71,7 +71,7 @@ impl<D: Device> Allocator<D> {
 
     /// Announces the state of all pools, if a reader has just begun to read or has lost events.
     #[inline]
-    pub(in crate::memory) fn announce_if_asked(&self) {
+    pub(super) fn announce_if_asked(&self) {
         if self.events().takes_state() {
             self.announce();
         }
@@ -103,7 +103,7 @@ impl<D: Device> Allocator<D> {
 
     /// Writes that a request was refused and what it asked for, if there is a reader.
     #[cold]
-    pub(in crate::memory) fn emit_refused(&self, error: &AllocationError, request: &AllocationRequest<'_>) {
+    pub(super) fn emit_refused(&self, error: &AllocationError, request: &AllocationRequest<'_>) {
         if !self.events().is_read() {
             return;
         }
@@ -122,7 +122,7 @@ impl<D: Device> Allocator<D> {
 
     /// Writes that a frame ended, and announces the state of all pools to a reader that lost events.
     #[inline]
-    pub(in crate::memory) fn emit_frame_end(&self, passed: Option<Moment>) {
+    pub(super) fn emit_frame_end(&self, passed: Option<Moment>) {
         if self.events().is_read() {
             if let Some(now) = passed {
                 self.events().push_always(|_| Event::TimePassed { sixtieths: now.tick });
@@ -133,7 +133,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Writes that a thread waited, if there is a reader.
-    pub(in crate::memory) fn emit_stall(&self, waited: Duration) {
+    pub(super) fn emit_stall(&self, waited: Duration) {
         if self.events().is_read() {
             let nanoseconds = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
             self.events().push_always(|_| Event::Stalled { kind: StallKind::DriverCall, nanoseconds });
@@ -141,7 +141,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Writes how often an allocation is mapped, after a change.
-    pub(in crate::memory) fn emit_maps(&self, allocation: &Allocation) {
+    pub(super) fn emit_maps(&self, allocation: &Allocation) {
         if self.events().is_read() {
             if let Ok((slot, _)) = self.slot_and_record(allocation) {
                 slot.emit_maps(allocation.record, allocation.generation);

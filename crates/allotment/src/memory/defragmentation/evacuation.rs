@@ -22,12 +22,11 @@ use super::stopwatch::Stopwatch;
 use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::offers::{ClosedBlock, Reserved};
+use crate::memory::allocator::{Allocator, ClosedBlock, Reserved};
 use crate::memory::mover::Mover;
-use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
-use crate::memory::pool::moves::{Close, MayBegin, NewPlace, SurveyedAllocation};
-use crate::memory::pool::{PoolSlot, TwoShards};
+use crate::memory::pool::{
+    AfterClosing, BlockOfSet, Close, CloseHow, MayBegin, NewPlace, PoolSlot, SurveyedAllocation, TwoShards,
+};
 use crate::memory::token::AllocationId;
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.

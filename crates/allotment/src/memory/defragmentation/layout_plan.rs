@@ -10,9 +10,8 @@ use super::pace::Paced;
 use super::plan::{DefragmentationPlan, Planned, plan};
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::Movability;
-use crate::memory::mover::MovedBy;
-use crate::memory::mover::MoverId;
-use crate::memory::pool::moves::SurveyedAllocation;
+use crate::memory::mover::{MovedBy, MoverId};
+use crate::memory::pool::SurveyedAllocation;
 use allotment_suballoc::{Algorithm, Alignment};
 
 /// The most bytes that all blocks of a layout have together, and all its allocations: sums of sums still fit 64 bits.

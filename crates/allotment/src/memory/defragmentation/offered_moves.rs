@@ -19,12 +19,9 @@ use super::pass::Move;
 use super::run::Ended;
 use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::offers::{ClosedBlock, Reserved};
+use crate::memory::allocator::{Allocator, ClosedBlock, Reserved};
 use crate::memory::mover::Mover;
-use crate::memory::pool::PoolSlot;
-use crate::memory::pool::emptying::AfterClosing;
-use crate::memory::pool::moves::{MayBegin, MoveEnd};
+use crate::memory::pool::{AfterClosing, MayBegin, MoveEnd, PoolSlot};
 use crate::memory::token::{Allocation, AllocationId};
 
 /// An offer that an owner is about to accept. Writes to the allocation by its handle are refused until it ends. Dropped,

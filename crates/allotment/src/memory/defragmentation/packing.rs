@@ -8,7 +8,7 @@ use super::pace::Pace;
 use super::plan::PlannedMove;
 use super::selection::Candidate;
 use super::survey::{SurveyedArena, SurveyedBlock};
-use crate::memory::pool::moves::SurveyedAllocation;
+use crate::memory::pool::SurveyedAllocation;
 
 /// Finds places for all allocations of a block, the largest first. Where one finds none, all is as before.
 pub(super) async fn pack(

@@ -8,8 +8,7 @@ use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind}
 use crate::memory::MemoryLocation;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::moves::{BegunMove, MoveEnd, after_retirement};
-use crate::memory::pool::{Freed, TwoShards};
+use crate::memory::pool::{BegunMove, Freed, MoveEnd, TwoShards, after_retirement};
 use crate::memory::time::Moment;
 use crate::memory::token::{Allocation, AllocationId, RawPlace};
 

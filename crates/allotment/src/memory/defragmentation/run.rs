@@ -65,8 +65,7 @@ use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::{MovedBy, Mover};
-use crate::memory::pool::emptying::AfterClosing;
-use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
+use crate::memory::pool::{AfterClosing, MoveEnd, SurveyedAllocation};
 use crate::memory::token::AllocationId;
 
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.

@@ -15,9 +15,7 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::{MovedBy, Mover, MoverId};
-use crate::memory::pool::moves::SurveyedAllocation;
-use crate::memory::pool::room::SetSeen;
-use crate::memory::pool::served::Served;
+use crate::memory::pool::{Served, SetSeen, SurveyedAllocation};
 use crate::memory::request::PoolShards;
 
 /// Allocations that are surveyed per lock: 64 bytes each, some five microseconds.

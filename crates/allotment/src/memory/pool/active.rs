@@ -26,7 +26,7 @@ const WORDS: usize = 32;
 
 /// The active pools of an allocator, and the time that those at rest catch up with. See the [module](self).
 #[derive(Debug, Default)]
-pub(in crate::memory) struct ActivePools {
+pub(crate) struct ActivePools {
     /// A bit for each slot. Locked after the lock of a pool: a bit is changed together with what the pool says of itself.
     bits: Mutex<Vec<u64>>,
     /// Frames that have ended.
@@ -37,7 +37,7 @@ pub(in crate::memory) struct ActivePools {
 
 /// The part of a pool that says whether it is at rest.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct Rest {
+pub(super) struct Rest {
     is_at_rest: bool,
     /// How many frames had ended when the pool counted the last.
     frames: u64,
@@ -45,12 +45,12 @@ pub(in crate::memory) struct Rest {
 
 impl ActivePools {
     /// Counts the end of a frame.
-    pub(in crate::memory) fn count_frame(&self) {
+    pub(crate) fn count_frame(&self) {
         self.frames.fetch_add(1, Relaxed);
     }
 
     /// Notes the time of a visit.
-    pub(in crate::memory) fn note_moment(&self, Moment { tick, in_frames }: Moment) {
+    pub(crate) fn note_moment(&self, Moment { tick, in_frames }: Moment) {
         self.moment.store(tick << 1 | u64::from(in_frames), Relaxed);
     }
 
@@ -60,7 +60,7 @@ impl ActivePools {
     }
 
     /// Calls `visit` with the slot of each active pool, in their order, and no lock held.
-    pub(in crate::memory) fn each(&self, mut visit: impl FnMut(u32)) {
+    pub(crate) fn each(&self, mut visit: impl FnMut(u32)) {
         let mut words = [0; WORDS];
         for first in (0..).step_by(WORDS) {
             let bits = locked(&self.bits);
@@ -89,14 +89,14 @@ impl ActivePools {
 
 impl<D: Device> PoolState<D> {
     /// Begins to be active, in the slot that the pool has just entered.
-    pub(in crate::memory) fn begin_active(&mut self) {
+    pub(super) fn begin_active(&mut self) {
         self.rest.frames = self.active.frames.load(Relaxed);
         self.active.set(self.slot_index(), true);
     }
 
     /// Makes the pool active, if it is not, and its clock right. The caller is about to change it.
     #[inline]
-    pub(in crate::memory) fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         if self.rest.is_at_rest {
             self.wake_now();
         }
@@ -112,7 +112,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Counts the frames that ended since this was called last.
-    pub(in crate::memory) fn count_frames(&mut self) {
+    pub(super) fn count_frames(&mut self) {
         let frames = self.active.frames.load(Relaxed);
         let passed = frames - core::mem::replace(&mut self.rest.frames, frames);
         // Time begins with the first memory: a preview makes a pool's state as well, and must not change what the pool decides
@@ -129,7 +129,7 @@ impl<D: Device> PoolState<D> {
     ///
     /// No pool does while its events are read: a replay of them reads its clock at other moments, and what it decides must
     /// not depend on which of its pools happen to rest.
-    pub(in crate::memory) fn rest_if_settled(&mut self, unwanted: bool) {
+    pub(super) fn rest_if_settled(&mut self, unwanted: bool) {
         if !unwanted && !self.events.is_read() && self.is_settled() {
             self.rest.is_at_rest = true;
             self.active.set(self.slot_index(), false);

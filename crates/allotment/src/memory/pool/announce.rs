@@ -16,7 +16,7 @@ const AT_ONCE: u32 = 512;
 
 impl<D: Device> Pools<D> {
     /// Announces the blocks of all shards. Returns the shards, each with the announcement that goes on.
-    pub(in crate::memory) fn announce_blocks(&self, first: u32) -> Vec<(u32, Announcement)> {
+    pub(crate) fn announce_blocks(&self, first: u32) -> Vec<(u32, Announcement)> {
         let Some(shards) = self.shards_from(first) else { return Vec::new() };
         // Before the locks, under which as little host memory as possible is allocated.
         let mut announced = Vec::with_capacity(shards.count as usize);
@@ -34,7 +34,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Announces some allocations of a shard. Returns false when that was the last of them.
-    pub(in crate::memory) fn announce_piece(&self, index: u32, announcement: &Announcement) -> bool {
+    pub(crate) fn announce_piece(&self, index: u32, announcement: &Announcement) -> bool {
         let Some(slot) = self.slots.get(index) else { return false };
         slot.state.look(|state| {
             state.as_mut().is_some_and(|state| state.announce_some(slot, announcement, AT_ONCE))
@@ -62,7 +62,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the shards of the pool whose shard 0 is in a slot; `None` where there is none.
-    pub(in crate::memory) fn shards_from(&self, first: u32) -> Option<PoolShards> {
+    pub(crate) fn shards_from(&self, first: u32) -> Option<PoolShards> {
         if first < self.default_pool_count() {
             // Other shards may exist where shard 0 was never used.
             return (first < self.pools_per_shard()).then(|| self.shards_of_default(first));
@@ -92,7 +92,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Puts a new shard of a pool into its slot, where requests find it.
-    pub(in crate::memory) fn install(&self, index: u32, mut new: PoolState<D>) {
+    pub(super) fn install(&self, index: u32, mut new: PoolState<D>) {
         new.enter_slot(index);
         if let Some(slot) = self.slots.get(index) {
             let mut guard = locked(&slot.state);
@@ -125,7 +125,7 @@ impl<D: Device> Pools<D> {
 impl<D: Device> PoolSlot<D> {
     /// Writes how often an allocation is mapped, unless it is freed already.
     #[cold]
-    pub(in crate::memory) fn emit_maps(&self, record: u32, generation: u32) {
+    pub(crate) fn emit_maps(&self, record: u32, generation: u32) {
         let mut guard = locked(&self.state);
         // After a reset of the pool the record may belong to another allocation.
         let state = guard.as_mut().filter(|_| self.has_generation(record, generation));
@@ -138,7 +138,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Writes that the owner of an allocation released it, unless it is freed already.
     #[cold]
-    pub(in crate::memory) fn emit_free_requested(&self, record: u32, generation: u32) {
+    pub(crate) fn emit_free_requested(&self, record: u32, generation: u32) {
         let mut guard = locked(&self.state);
         let state = guard.as_mut().filter(|_| self.has_generation(record, generation));
         if let Some(state) = state {

@@ -9,7 +9,7 @@ use crate::sync::locked;
 impl<D: Device> Pools<D> {
     /// Advances the clocks of all pools to `now`. Returns the blocks that were empty for too long, to be freed with no lock held;
     /// none where maintenance frees them, which is requested instead.
-    pub(in crate::memory) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
+    pub(crate) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
         self.active.note_moment(now);
         self.active.each(|index| {
@@ -36,7 +36,7 @@ impl<D: Device> Pools<D> {
 
 impl<D: Device> PoolSlot<D> {
     /// Advances the clock of the pool. Returns true if time has passed.
-    pub(in crate::memory) fn pass_time(&self, now: Moment) -> bool {
+    pub(crate) fn pass_time(&self, now: Moment) -> bool {
         locked(&self.state).as_mut().is_some_and(|state| state.pass_time(now))
     }
 }

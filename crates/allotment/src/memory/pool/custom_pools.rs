@@ -19,7 +19,7 @@ use crate::sync::locked;
 
 /// A pool that is being created.
 #[derive(Debug)]
-pub(in crate::memory) struct NewPool<D: Device> {
+pub(crate) struct NewPool<D: Device> {
     shards: Vec<PoolState<D>>,
     /// Each with its set. Kept apart until the pool has its slots: if a block is refused, they are all that has to be freed.
     blocks: Vec<(usize, OwnedMemory<D>)>,
@@ -27,16 +27,16 @@ pub(in crate::memory) struct NewPool<D: Device> {
 
 /// How one of the first blocks of a pool is allocated.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct FirstBlock {
-    pub(in crate::memory) memory_type: MemoryTypeIndex,
-    pub(in crate::memory) size: u64,
-    pub(in crate::memory) priority: Priority,
-    pub(in crate::memory) budget: BudgetPolicy,
+pub(crate) struct FirstBlock {
+    pub(crate) memory_type: MemoryTypeIndex,
+    pub(crate) size: u64,
+    pub(crate) priority: Priority,
+    pub(crate) budget: BudgetPolicy,
 }
 
 impl<D: Device> NewPool<D> {
     /// Returns how a block of a set is allocated.
-    pub(in crate::memory) fn first_block(&self, set: usize) -> FirstBlock {
+    pub(crate) fn first_block(&self, set: usize) -> FirstBlock {
         let first = &self.shards[0];
         FirstBlock {
             memory_type: first.sets[set].memory_type,
@@ -46,31 +46,31 @@ impl<D: Device> NewPool<D> {
         }
     }
 
-    pub(in crate::memory) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>) {
+    pub(crate) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>) {
         self.blocks.push((set, memory));
     }
 
-    pub(in crate::memory) fn into_blocks(self) -> Vec<OwnedMemory<D>> {
+    pub(crate) fn into_blocks(self) -> Vec<OwnedMemory<D>> {
         self.blocks.into_iter().map(|(_, memory)| memory).collect()
     }
 }
 
 impl<D: Device> PoolState<D> {
     /// Returns all memory of a pool that is gone.
-    pub(in crate::memory) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
+    pub(crate) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
         self.sets.into_iter().flat_map(BlockSet::into_memory)
     }
 }
 
 impl<D: Device> PoolSlot<D> {
     /// Returns the number of allocations.
-    pub(in crate::memory) fn allocations(&self) -> u32 {
+    pub(crate) fn allocations(&self) -> u32 {
         locked(&self.state).as_ref().map_or(0, |state| state.statistics().allocations)
     }
 
     /// Takes the pool out of the slot, to be destroyed. Refused while a thread allocates a block for it, which has to be waited
     /// for.
-    pub(in crate::memory) fn destroy(&self) -> Result<Option<PoolState<D>>, AwaitedBlock> {
+    pub(crate) fn destroy(&self) -> Result<Option<PoolState<D>>, AwaitedBlock> {
         let mut guard = locked(&self.state);
         if guard.as_ref().is_some_and(|state| state.pending != 0) {
             return Err(AwaitedBlock::Any);
@@ -83,13 +83,13 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns the algorithm of the pool's blocks; `None` where there is no pool.
-    pub(in crate::memory) fn algorithm(&self) -> Option<Algorithm> {
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         locked(&self.state).as_ref().map(|state| state.rules.algorithm)
     }
 
     /// Marks the pool as one whose allocations a run with passes may move. Returns false where another run has, or there is no
     /// pool.
-    pub(in crate::memory) fn begin_passes(&self, mover: u64) -> bool {
+    pub(crate) fn begin_passes(&self, mover: u64) -> bool {
         let mut guard = locked(&self.state);
         let Some(state) = guard.as_mut().filter(|state| state.defragmented == 0) else { return false };
         state.defragmented = mover;
@@ -97,7 +97,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Removes the mark of a run. Where room was made, the pool may have been destroyed, and another one be in its place.
-    pub(in crate::memory) fn end_passes(&self, mover: u64) {
+    pub(crate) fn end_passes(&self, mover: u64) {
         let mut guard = locked(&self.state);
         let marked = guard.as_mut().filter(|state| state.defragmented == mover);
         marked.into_iter().for_each(|state| state.defragmented = 0);
@@ -126,7 +126,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Makes a pool, to which its first blocks are to be added.
-    pub(in crate::memory) fn new_pool(
+    pub(crate) fn new_pool(
         &self,
         desc: &PoolDesc,
         options: Option<&D::MemoryOptions>,
@@ -138,10 +138,7 @@ impl<D: Device> Pools<D> {
 
     /// Puts a new pool into slots, where requests find it. Where there are too many, returns its
     /// blocks, and how many there may be.
-    pub(in crate::memory) fn install_pool(
-        &self,
-        new: NewPool<D>,
-    ) -> Result<PoolShards, (Vec<OwnedMemory<D>>, u32)> {
+    pub(crate) fn install_pool(&self, new: NewPool<D>) -> Result<PoolShards, (Vec<OwnedMemory<D>>, u32)> {
         // The slot of a destroyed pool first. Its records keep their generations, so tokens of that pool stay stale.
         let shards = self.take_slots(new.shards.len() as u32);
         let slots = shards.indices().map(|index| self.slots.get_or_make(index));
@@ -162,7 +159,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Frees all allocations of a pool at once. Returns the blocks that the pool does not keep.
-    pub(in crate::memory) fn reset(&self, pool: &Pool) -> Result<Vec<OwnedMemory<D>>, AllocationError> {
+    pub(crate) fn reset(&self, pool: &Pool) -> Result<Vec<OwnedMemory<D>>, AllocationError> {
         // In arrays: a program that resets a pool in each frame takes nothing from the heap for it.
         let mut shards = self.slots_of(pool)?;
         let slots: [_; MOST_CUSTOM_SHARDS as usize] = core::array::from_fn(|_| shards.next());
@@ -202,7 +199,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Lets another pool use the slots of one that was destroyed.
-    pub(in crate::memory) fn vacate(&self, shards: PoolShards) {
+    pub(crate) fn vacate(&self, shards: PoolShards) {
         locked(&self.vacant_slots).push(shards);
     }
 
@@ -278,7 +275,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the slots of a custom pool's shards, in the order of their indices.
-    pub(in crate::memory) fn slots_of(
+    pub(crate) fn slots_of(
         &self,
         pool: &Pool,
     ) -> Result<impl Iterator<Item = &PoolSlot<D>> + use<'_, D>, AllocationError> {

@@ -43,7 +43,7 @@ use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, Sho
 ///
 /// [`AllocationError::DedicatedInFixedPool`] and [`AllocationError::DedicatedRequired`], where the pool or the
 /// request rule out what the request or the device require.
-pub(in crate::memory) fn block_role(
+pub(super) fn block_role(
     request: &AllocationRequest<'_>,
     occupied: u64,
     pool: BlockSize,
@@ -82,14 +82,14 @@ pub(in crate::memory) fn block_role(
 ///
 /// A dedicated block is the smallest memory object that can serve the request. Only [`Dedicated::Never`] rules
 /// it out; then the request fails.
-pub(in crate::memory) fn is_last_resort(request: &AllocationRequest<'_>) -> bool {
+pub(super) fn is_last_resort(request: &AllocationRequest<'_>) -> bool {
     request.options.dedicated != Dedicated::Never
 }
 
 impl BlockSize {
     /// Returns the size up to which a request shares blocks whatever the pool has, unless it asks for dedicated memory or its
     /// resource needs that.
-    pub(in crate::memory) fn always_shared(&self, heap_size: u64) -> u64 {
+    pub(super) fn always_shared(&self, heap_size: u64) -> u64 {
         match self {
             Self::Fixed(_) => u64::MAX,
             // The next block never has less. The second where memory objects are scarce, in a small heap.
@@ -116,7 +116,7 @@ impl<D: Device> PoolState<D> {
     /// request fills. Where the driver prefers dedicated memory for a resource, the resource shares a block only to save
     /// a frame from waiting for the driver: blocks that a reservation or a watermark allocated ahead of demand exist for
     /// such requests too, and while the application counts frames a driver call would fall into one.
-    pub(in crate::memory) fn may_share_block(&self, rounded: &RoundedRequest) -> bool {
+    pub(super) fn may_share_block(&self, rounded: &RoundedRequest) -> bool {
         !rounded.prefers_dedicated
             || self.rules.ahead.is_some()
             || self.clock.has_frames
@@ -127,7 +127,7 @@ impl<D: Device> PoolState<D> {
 /// Whether a resource is created together with dedicated memory, so that the API knows that it is dedicated
 /// (`VkMemoryDedicatedAllocateInfo`, a committed resource).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum DedicatedForResource {
+pub(crate) enum DedicatedForResource {
     /// The resource is bound to an allocation that is made first; that may share a block.
     No,
     /// Dedicated memory first; where that is refused, any other.
@@ -140,7 +140,7 @@ impl<D: Device> Pools<D> {
     /// Decides whether a resource is created together with its memory.
     ///
     /// `has_options` says that the caller passed options of the API for this memory.
-    pub(in crate::memory) fn dedicated_for_resource(
+    pub(crate) fn dedicated_for_resource(
         &self,
         request: &AllocationRequest<'_>,
         has_options: bool,

@@ -35,14 +35,14 @@ const REPLACED_FACTOR: u64 = 4;
 
 /// Whether the end of a frame takes out a block that the policy does not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum TakesUnwanted {
+pub(crate) enum TakesUnwanted {
     Yes,
     No,
 }
 
 /// What the end of a frame found in a pool.
 #[derive(Debug)]
-pub(in crate::memory) enum FrameEnd<D: Device> {
+pub(crate) enum FrameEnd<D: Device> {
     NothingIsEmpty,
     /// A block is empty, and stays for now.
     HasEmpty,
@@ -53,7 +53,7 @@ pub(in crate::memory) enum FrameEnd<D: Device> {
 /// What is taken out is returned to the driver by the caller, without the lock: other threads allocate from the pool meanwhile.
 impl<D: Device> PoolSlot<D> {
     /// Counts the end of a frame, and takes out a block that the policy does not keep where `takes` says so.
-    pub(in crate::memory) fn end_frame(&self, now: Option<Moment>, takes: TakesUnwanted) -> FrameEnd<D> {
+    pub(crate) fn end_frame(&self, now: Option<Moment>, takes: TakesUnwanted) -> FrameEnd<D> {
         let mut guard = locked(&self.state);
         let Some(state) = guard.as_mut() else { return FrameEnd::NothingIsEmpty };
         state.count_frames();
@@ -70,12 +70,12 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Takes out a block that the policy does not keep. Other threads may use an empty block or free one between two calls.
-    pub(in crate::memory) fn take_unwanted(&self) -> Option<OwnedMemory<D>> {
+    pub(crate) fn take_unwanted(&self) -> Option<OwnedMemory<D>> {
         self.take(PoolState::take_unwanted)
     }
 
     /// Takes out a block that is in the way of one of `wanted` bytes. See [`PoolState::take_stale`].
-    pub(in crate::memory) fn take_stale(&self, wanted: u64) -> Option<OwnedMemory<D>> {
+    pub(crate) fn take_stale(&self, wanted: u64) -> Option<OwnedMemory<D>> {
         self.take(|state| state.take_stale(wanted))
     }
 
@@ -88,7 +88,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Takes out some of the empty blocks of one heap, or of all: none when none is left.
-    pub(in crate::memory) fn take_empty(&self, heap: Option<MemoryHeapIndex>) -> Vec<OwnedMemory<D>> {
+    pub(crate) fn take_empty(&self, heap: Option<MemoryHeapIndex>) -> Vec<OwnedMemory<D>> {
         let mut guard = locked(&self.state);
         // Most pools have no empty block; for these a look is enough, and no counters are stored.
         let Some(state) = guard.as_mut().filter(|state| state.has_empty_blocks_in(heap)) else {
@@ -100,14 +100,14 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns the bytes of its empty blocks of a heap.
-    pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
+    pub(crate) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         locked(&self.state).as_ref().map_or(0, |state| state.empty_bytes(heap))
     }
 }
 
 impl<D: Device> PoolState<D> {
     /// Takes out an empty block that the empty-block policy does not keep.
-    pub(in crate::memory) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
+    pub(super) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
         // The reserved blocks are empty until the level that they were reserved for is loaded.
         if self.holds_reserve() {
             return None;
@@ -141,7 +141,7 @@ impl<D: Device> PoolState<D> {
     ///
     /// The new block replaces the stale one: peak memory stays near what is needed. Without this, a new block comes on
     /// top of all that are kept.
-    pub(in crate::memory) fn take_stale(&mut self, wanted: u64) -> Option<OwnedMemory<D>> {
+    fn take_stale(&mut self, wanted: u64) -> Option<OwnedMemory<D>> {
         if self.holds_reserve() || self.reserved() + wanted <= self.needed() {
             return None;
         }
@@ -162,7 +162,7 @@ impl<D: Device> PoolState<D> {
 
     /// Takes out an empty block, of one heap or of any, for which `unwanted` returns true. The pool keeps its
     /// `min_blocks`.
-    pub(in crate::memory) fn take_empty(
+    pub(super) fn take_empty(
         &mut self,
         heap: Option<MemoryHeapIndex>,
         unwanted: impl Fn(&EmptyBlock) -> bool,
@@ -188,7 +188,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Takes out up to [`TOGETHER`] empty blocks, of one heap or of any. The pool keeps its `min_blocks`.
-    pub(in crate::memory) fn take_all_empty(&mut self, heap: Option<MemoryHeapIndex>) -> Vec<OwnedMemory<D>> {
+    fn take_all_empty(&mut self, heap: Option<MemoryHeapIndex>) -> Vec<OwnedMemory<D>> {
         let now = self.clock.now;
         let Some(at) = self
             .sets_of(heap)
@@ -238,7 +238,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of a heap that [`take_empty`](Self::take_empty) can take out.
-    pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
+    fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         let of_heap = self.sets.iter().enumerate().filter(|(_, set)| set.heap == heap);
         of_heap.map(|(i, set)| set.freeable_bytes(self.least_blocks(i))).sum()
     }
@@ -249,7 +249,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns true if a block is empty.
-    pub(in crate::memory) fn has_empty_blocks(&self) -> bool {
+    pub(super) fn has_empty_blocks(&self) -> bool {
         self.has_empty_blocks_in(None)
     }
 
@@ -265,13 +265,13 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of room that the watermark keeps, whatever the empty-block policy says.
-    pub(in crate::memory) fn room_to_keep(&self) -> u64 {
+    pub(super) fn room_to_keep(&self) -> u64 {
         self.room_wanted().unwrap_or(0)
     }
 
     /// Returns true if the pool has less room than the watermark wants, may have another block, and no thread is
     /// already allocating one.
-    pub(in crate::memory) fn needs_maintenance(&self) -> bool {
+    pub(super) fn needs_maintenance(&self) -> bool {
         let short = |wanted| {
             // A heap that refused a block is not asked again in the same frame.
             let set = self.set_ahead();
@@ -288,12 +288,12 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns true while a reservation holds.
-    pub(in crate::memory) fn holds_reserve(&self) -> bool {
+    pub(super) fn holds_reserve(&self) -> bool {
         self.clock.now < self.reserved_until
     }
 
     /// Begins or extends a reservation: the pool frees no block for the ticks of its empty-block policy.
-    pub(in crate::memory) fn hold_reserve(&mut self) {
+    pub(super) fn hold_reserve(&mut self) {
         self.wake();
         self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.frames.max(1));
     }

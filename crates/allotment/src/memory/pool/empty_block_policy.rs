@@ -8,7 +8,7 @@ use crate::memory::time::Moment;
 
 impl EmptyBlockPolicy {
     /// Returns the bytes that may lie idle in a pool whose peak usage is `needed` bytes.
-    pub(in crate::memory) fn idle_bytes(&self, needed: u64) -> u64 {
+    pub(super) fn idle_bytes(&self, needed: u64) -> u64 {
         self.kept_bytes.saturating_add(needed.checked_div(self.kept_divisor).unwrap_or(0))
     }
 }
@@ -21,15 +21,15 @@ const EMPTIED_PER_LOOK: u32 = 4;
 
 /// A pool's clock, in frames, and the peak usage of the last period.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::memory) struct Clock {
-    pub(in crate::memory) now: u64,
+pub(crate) struct Clock {
+    pub(super) now: u64,
     frees: u32,
     /// Frees that emptied a memory object.
     emptied: u32,
     /// The frame number up to which real time was counted.
     real: u64,
     /// The program calls `end_frame`, so frees are no measure of time.
-    pub(in crate::memory) has_frames: bool,
+    pub(super) has_frames: bool,
     /// The most bytes in use in the current and in the previous period of [`EmptyBlockPolicy::frames`].
     peaks: [u64; 2],
     period_began: u64,
@@ -37,26 +37,22 @@ pub(in crate::memory) struct Clock {
 
 impl Clock {
     /// Records that `bytes` are in use now.
-    pub(in crate::memory) fn used(&mut self, bytes: u64) {
+    pub(super) fn used(&mut self, bytes: u64) {
         self.peaks[0] = self.peaks[0].max(bytes);
     }
 
     /// Returns the tick at which the current period began.
-    pub(in crate::memory) fn period(&self) -> u64 {
+    pub(super) fn period(&self) -> u64 {
         self.period_began
     }
 
     /// Returns the peak usage of the current and the previous period.
-    pub(in crate::memory) fn needed(&self) -> u64 {
+    pub(super) fn needed(&self) -> u64 {
         self.peaks[0].max(self.peaks[1])
     }
 
     /// Counts a free; the 64th free without `end_frame` counts as a frame. Returns true when it did.
-    pub(in crate::memory) fn freed(
-        &mut self,
-        empty_blocks: &EmptyBlockPolicy,
-        used: impl FnOnce() -> u64,
-    ) -> bool {
+    pub(super) fn freed(&mut self, empty_blocks: &EmptyBlockPolicy, used: impl FnOnce() -> u64) -> bool {
         self.frees = self.frees.wrapping_add(1);
         // In a program that ends frames, these alone measure time.
         let ticks = self.frees >= FREES_PER_TICK && !self.has_frames;
@@ -67,24 +63,24 @@ impl Clock {
     }
 
     /// Returns true when the next free will count a frame.
-    pub(in crate::memory) fn is_about_to_tick(&self) -> bool {
+    pub(super) fn is_about_to_tick(&self) -> bool {
         self.frees >= FREES_PER_TICK - 1 && !self.has_frames
     }
 
     /// Counts a free that is about to empty a memory object. Returns true when this free should read the clock.
-    pub(in crate::memory) fn looks_at_emptied(&mut self) -> bool {
+    pub(super) fn looks_at_emptied(&mut self) -> bool {
         self.emptied = self.emptied.wrapping_add(1);
         self.emptied % EMPTIED_PER_LOOK == 1
     }
 
     /// Returns true if real time has passed since it was last counted.
-    pub(in crate::memory) fn is_behind(&self, now: Moment) -> bool {
+    pub(super) fn is_behind(&self, now: Moment) -> bool {
         now.tick > self.real
     }
 
     /// Advances the clock to `now` of real time. Returns the frames that passed: 0 while the program ends frames
     /// itself.
-    pub(in crate::memory) fn pass(&mut self, now: Moment, empty_blocks: &EmptyBlockPolicy, used: u64) -> u64 {
+    pub(super) fn pass(&mut self, now: Moment, empty_blocks: &EmptyBlockPolicy, used: u64) -> u64 {
         let passed = now.tick.saturating_sub(self.real);
         // Two threads may bring their moments in the wrong order; the clock never goes back.
         self.real = self.real.max(now.tick);
@@ -98,12 +94,12 @@ impl Clock {
     }
 
     /// Counts a free, which counts no frame.
-    pub(in crate::memory) fn count_free(&mut self) {
+    pub(super) fn count_free(&mut self) {
         self.frees = self.frees.wrapping_add(1);
     }
 
     /// Counts the end of frames, during which nothing has changed.
-    pub(in crate::memory) fn end_frames(&mut self, frames: u64, empty_blocks: &EmptyBlockPolicy, used: u64) {
+    pub(super) fn end_frames(&mut self, frames: u64, empty_blocks: &EmptyBlockPolicy, used: u64) {
         self.has_frames = true;
         let period = u64::from(empty_blocks.frames.max(1));
         // Frame by frame, a period would have begun at the first frame that is late enough for it.

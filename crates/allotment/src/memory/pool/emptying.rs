@@ -21,7 +21,7 @@ use crate::memory::{BudgetPolicy, EmptiedBlocks};
 use crate::sync::locked;
 
 /// A block of a pool: its set, and its index there.
-pub(in crate::memory) type BlockOfSet = (usize, u32);
+pub(crate) type BlockOfSet = (usize, u32);
 
 /// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as
 /// fast as they are merged; after these attempts all of them are merged at once.
@@ -29,16 +29,16 @@ const MAX_CLOSE_ATTEMPTS: u32 = 256;
 
 /// How a block is closed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct CloseHow {
+pub(crate) struct CloseHow {
     /// What becomes of the block once it is empty.
-    pub(in crate::memory) release: EmptiedBlocks,
+    pub(crate) release: EmptiedBlocks,
     /// The run needs the block also once it is empty: it may fill it again.
-    pub(in crate::memory) hold: bool,
+    pub(crate) hold: bool,
 }
 
 /// What became of a block since a run closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum AfterClosing {
+pub(crate) enum AfterClosing {
     /// It is closed still, or held for the run.
     Closed,
     /// All its allocations were freed, perhaps with the block itself.
@@ -49,12 +49,12 @@ pub(in crate::memory) enum AfterClosing {
 
 impl<D: Device> PoolSlot<D> {
     /// Claims a block for a run. Returns false if there is none, or another run has claimed or closed it.
-    pub(in crate::memory) fn claim(&self, (set, block): BlockOfSet, run: u64) -> bool {
+    pub(crate) fn claim(&self, (set, block): BlockOfSet, run: u64) -> bool {
         locked(&self.state).as_mut().is_some_and(|state| state.sets[set].claim(block, run))
     }
 
     /// Ends the claim of a run to a block, if it has one.
-    pub(in crate::memory) fn disclaim(&self, (set, block): BlockOfSet, run: u64) {
+    pub(crate) fn disclaim(&self, (set, block): BlockOfSet, run: u64) {
         if let Some(state) = locked(&self.state).as_mut() {
             state.sets[set].disclaim(block, run);
         }
@@ -62,7 +62,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Closes a block that a run has claimed: nothing new is placed in it from now on. Returns the number of its allocations
     /// as well. See [`PoolState::close`](super::PoolState::close). Counts the attempts. `None` where there is no pool.
-    pub(in crate::memory) fn close(
+    pub(crate) fn close(
         &self,
         (set, block): BlockOfSet,
         run: u64,
@@ -88,11 +88,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns what became of a block since a closing; `None` where there is no pool.
-    pub(in crate::memory) fn after_closing(
-        &self,
-        (set, block): BlockOfSet,
-        closing: u64,
-    ) -> Option<AfterClosing> {
+    pub(crate) fn after_closing(&self, (set, block): BlockOfSet, closing: u64) -> Option<AfterClosing> {
         let guard = locked(&self.state);
         // By the number of the closing. The index alone may by now be that of a new block, or of this one after a request has
         // reopened it and another run has closed it again.
@@ -104,14 +100,14 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Opens a block again if it is still closed by a closing.
-    pub(in crate::memory) fn reopen(&self, (set, block): BlockOfSet, closing: u64) {
+    pub(crate) fn reopen(&self, (set, block): BlockOfSet, closing: u64) {
         if let Some(state) = locked(&self.state).as_mut() {
             state.sets[set].reopen_closing(block, closing);
         }
     }
 
     /// Opens a block that was closed to be held, and ends that.
-    pub(in crate::memory) fn end_hold(&self, (set, block): BlockOfSet, closing: u64, run: u64) {
+    pub(crate) fn end_hold(&self, (set, block): BlockOfSet, closing: u64, run: u64) {
         if let Some(state) = locked(&self.state).as_mut() {
             state.sets[set].reopen_closing(block, closing);
             state.sets[set].end_hold(block, run);
@@ -120,7 +116,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns where a block comes from that a run needs for itself, and its size where it holds `bytes`.
-    pub(in crate::memory) fn source_for_run(&self, set: usize, bytes: u64) -> Option<(Source<D>, u64)> {
+    pub(crate) fn source_for_run(&self, set: usize, bytes: u64) -> Option<(Source<D>, u64)> {
         let guard = locked(&self.state);
         let state = guard.as_ref()?;
         // Within the budget, whatever the pool says: what is wanted is room, not more memory. A buddy block has a power of two.
@@ -128,18 +124,18 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns true while a record of the pool has this generation.
-    pub(in crate::memory) fn is_live(&self, record: u32, generation: u32) -> bool {
+    pub(crate) fn is_live(&self, record: u32, generation: u32) -> bool {
         let _guard = locked(&self.state);
         self.has_generation(record, generation)
     }
 
     /// Returns the same where the pool is locked: the record of one that is gone may be freed.
-    pub(in crate::memory) fn has_generation(&self, record: u32, generation: u32) -> bool {
+    pub(super) fn has_generation(&self, record: u32, generation: u32) -> bool {
         self.records.get(record).is_some_and(|entry| entry.generation() == generation)
     }
 
     /// Returns the range of an allocation, with the slot and the set of its block.
-    pub(in crate::memory) fn range_of(&self, record: u32, generation: u32) -> Option<(u32, u8, PlacedRange)> {
+    pub(crate) fn range_of(&self, record: u32, generation: u32) -> Option<(u32, u8, PlacedRange)> {
         let guard = locked(&self.state);
         let state = guard.as_ref().filter(|_| self.has_generation(record, generation))?;
         let detail = state.detail(record)?;
@@ -148,7 +144,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Notes whether a place is reserved for an allocation of the pool. Returns false if that was freed.
-    pub(in crate::memory) fn note_reserved(&self, id: AllocationId, reserved: bool) -> bool {
+    pub(crate) fn note_reserved(&self, id: AllocationId, reserved: bool) -> bool {
         let mut guard = locked(&self.state);
         // The record may belong to another allocation by now.
         let live = self.has_generation(id.record, id.generation);
@@ -159,7 +155,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Returns true where an allocation of the pool's records is live in a block, which may be of another shard: `home` is the
     /// slot of that.
-    pub(in crate::memory) fn has_in_block(
+    pub(crate) fn has_in_block(
         &self,
         (record, generation): (u32, u32),
         home: u32,
@@ -172,7 +168,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Adds the allocations of a block of the shard in slot `home` to `seen`, of `count` records from `first` on. Returns the number of records; 0 where
     /// there is no pool.
-    pub(in crate::memory) fn find_in_block(
+    pub(crate) fn find_in_block(
         &self,
         (first, count): (u32, u32),
         home: u32,
@@ -191,12 +187,12 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns the shards of the pool.
-    pub(in crate::memory) fn shards(&self) -> Option<PoolShards> {
+    pub(crate) fn shards(&self) -> Option<PoolShards> {
         locked(&self.state).as_ref().map(|state| state.shards)
     }
 
     /// Returns how many requests the shard has served.
-    pub(in crate::memory) fn requests(&self) -> Option<u32> {
+    pub(crate) fn requests(&self) -> Option<u32> {
         locked(&self.state).as_ref().map(|state| state.use_of_shard.requests())
     }
 }

@@ -36,7 +36,7 @@ const SET_BITS: u32 = 5;
 
 /// Where a pool writes its events.
 #[derive(Debug)]
-pub(in crate::memory) struct PoolEvents {
+pub(crate) struct PoolEvents {
     source: EventSource,
     /// The index of the pool's slot. Written when the pool gets it, before any event.
     pool: u32,
@@ -54,7 +54,7 @@ struct Unheard {
 }
 
 impl PoolEvents {
-    pub(in crate::memory) fn new(log: &EventLog) -> Self {
+    pub(super) fn new(log: &EventLog) -> Self {
         Self { source: EventSource::new(log), pool: 0, unheard: None }
     }
 
@@ -73,17 +73,13 @@ impl PoolEvents {
     }
 
     /// Returns the key of an allocation.
-    pub(in crate::memory) fn allocation(&self, record: u32) -> AllocationKey {
+    pub(super) fn allocation(&self, record: u32) -> AllocationKey {
         AllocationKey(u64::from(self.pool) << 32 | u64::from(record))
     }
 
     /// Writes an event about an allocation.
     #[inline]
-    pub(in crate::memory) fn of_allocation(
-        &mut self,
-        record: u32,
-        event: impl FnOnce(AllocationKey) -> Event,
-    ) {
+    pub(super) fn of_allocation(&mut self, record: u32, event: impl FnOnce(AllocationKey) -> Event) {
         if self.source.is_read() && self.is_heard(record) {
             let allocation = self.allocation(record);
             self.source.emit(|_| event(allocation));
@@ -119,29 +115,24 @@ fn kind_of(role: Role) -> BlockKind {
 
 impl<D: Device> PoolState<D> {
     /// Notes the slot that the pool is in from now on.
-    pub(in crate::memory) fn enter_slot(&mut self, index: u32) {
+    pub(super) fn enter_slot(&mut self, index: u32) {
         self.events.pool = index;
     }
 
     /// Returns the slot that the pool is in.
-    pub(in crate::memory) fn slot_index(&self) -> u32 {
+    pub(super) fn slot_index(&self) -> u32 {
         self.events.pool
     }
 
     /// Returns true if the reader has heard of the pool in an epoch.
-    pub(in crate::memory) fn is_announced_in(&self, epoch: u64) -> bool {
+    pub(super) fn is_announced_in(&self, epoch: u64) -> bool {
         self.events.source.is_announced_in(epoch)
     }
 
     /// Announces a pool that is in a slot from now on, or whose reader has just begun to read, with its blocks, if there
     /// is a reader that has not heard of it in this epoch. Then [`announce_some`](Self::announce_some) is due, until it returns
     /// false.
-    pub(in crate::memory) fn announce(
-        &mut self,
-        place: PoolPlace,
-        name: &Name,
-        epoch: u64,
-    ) -> Option<Announcement> {
+    pub(super) fn announce(&mut self, place: PoolPlace, name: &Name, epoch: u64) -> Option<Announcement> {
         let PoolPlace { index: pool, first, custom, .. } = place;
         if self.is_announced_in(epoch) {
             return None;
@@ -186,7 +177,7 @@ impl<D: Device> PoolState<D> {
 
     /// Announces the allocations of some more records. Returns false when all are announced, or the announcement is over. Those
     /// of a pool's shards follow the blocks of all of them: an allocation may be in a block of another shard.
-    pub(in crate::memory) fn announce_some(
+    pub(super) fn announce_some(
         &mut self,
         slot: &PoolSlot<D>,
         announcement: &Announcement,
@@ -208,7 +199,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Announces an allocation that is about to exchange its range, if the reader has not heard of it.
-    pub(in crate::memory) fn announce_before_exchange(&mut self, slot: &PoolSlot<D>, record: u32) {
+    pub(super) fn announce_before_exchange(&mut self, slot: &PoolSlot<D>, record: u32) {
         if self.events.source.is_read() && !self.events.is_heard(record) {
             self.events.note_heard(record);
             // Taken out, since the description borrows the rest.
@@ -291,7 +282,7 @@ impl<D: Device> PoolState<D> {
 
     /// Writes that a request was placed.
     #[inline]
-    pub(in crate::memory) fn emit_allocated(
+    pub(super) fn emit_allocated(
         &mut self,
         slot: &PoolSlot<D>,
         record: u32,
@@ -337,19 +328,19 @@ impl<D: Device> PoolState<D> {
 
     /// Writes an event about the pool.
     #[inline]
-    pub(in crate::memory) fn emit_of_pool(&mut self, event: impl FnOnce(PoolId) -> Event) {
+    pub(super) fn emit_of_pool(&mut self, event: impl FnOnce(PoolId) -> Event) {
         let pool = PoolId(self.events.pool);
         self.events.source.emit(|_| event(pool));
     }
 
     /// Writes that the program reserves room.
-    pub(in crate::memory) fn emit_room_reserved(&mut self, set: usize, requested: u64, bytes: u64) {
+    pub(super) fn emit_room_reserved(&mut self, set: usize, requested: u64, bytes: u64) {
         let memory_type: MemoryTypeIndex = self.sets[set].memory_type;
         self.emit_of_pool(|pool| Event::RoomReserved { pool, memory_type, requested, bytes });
     }
 
     /// Writes that the label of an allocation changed.
-    pub(in crate::memory) fn emit_label(&mut self, record: u32) {
+    pub(super) fn emit_label(&mut self, record: u32) {
         if self.events.source.is_read() && self.events.is_heard(record) {
             let allocation = self.events.allocation(record);
             let label = &self.labels[record as usize];
@@ -363,7 +354,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Writes where the program made an allocation.
-    pub(in crate::memory) fn emit_call_site(&mut self, record: u32) {
+    pub(super) fn emit_call_site(&mut self, record: u32) {
         if self.events.source.is_read() && self.events.is_heard(record) {
             let allocation = self.events.allocation(record);
             if let Some(site) = &self.labels[record as usize].call_site {
@@ -376,7 +367,7 @@ impl<D: Device> PoolState<D> {
 
     /// Writes that an allocation was freed.
     #[inline]
-    pub(in crate::memory) fn emit_freed(&mut self, record: u32) {
+    pub(super) fn emit_freed(&mut self, record: u32) {
         if self.events.source.is_read() {
             self.write_freed(record);
         }
@@ -389,17 +380,17 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Writes that two allocations exchanged their ranges.
-    pub(in crate::memory) fn emit_exchanged(&mut self, record: u32, reservation: AllocationKey) {
+    pub(super) fn emit_exchanged(&mut self, record: u32, reservation: AllocationKey) {
         self.events.of_allocation(record, |allocation| Event::Exchanged { allocation, reservation });
     }
 
     /// Writes that an allocation is the destination of a move.
-    pub(in crate::memory) fn emit_reserved(&mut self, reservation: AllocationKey, record: u32) {
+    pub(super) fn emit_reserved(&mut self, reservation: AllocationKey, record: u32) {
         self.events.of_allocation(record, |allocation| Event::Reserved { reservation, allocation });
     }
 
     /// Adds a memory object to a block set. Returns its index.
-    pub(in crate::memory) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>, role: Role) -> u32 {
+    pub(super) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>, role: Role) -> u32 {
         self.wake();
         let (size, memory_type) = (memory.size(), self.sets[set].memory_type);
         let index = self.sets[set].add(memory, role, self.clock.now);
@@ -410,7 +401,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Removes an empty block and returns its memory; see [`BlockSet::remove`](super::BlockSet::remove).
-    pub(in crate::memory) fn remove_block(&mut self, set: usize, index: u32) -> Option<OwnedMemory<D>> {
+    pub(super) fn remove_block(&mut self, set: usize, index: u32) -> Option<OwnedMemory<D>> {
         let memory = self.sets[set].remove(index)?;
         let block = self.events.block(set, index);
         self.events.source.emit(|_| Event::BlockFreed { block });
@@ -418,7 +409,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Removes empty blocks and returns their memory.
-    pub(in crate::memory) fn remove_blocks(&mut self, set: usize, blocks: &[u32]) -> Vec<OwnedMemory<D>> {
+    pub(super) fn remove_blocks(&mut self, set: usize, blocks: &[u32]) -> Vec<OwnedMemory<D>> {
         let removed = self.sets[set].remove_all(blocks);
         let removed = removed.into_iter().map(|(index, memory)| {
             let block = self.events.block(set, index);
@@ -444,7 +435,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Writes that the pool is destroyed, with the blocks that are left.
-    pub(in crate::memory) fn emit_destroyed(&mut self) {
+    pub(super) fn emit_destroyed(&mut self) {
         let Self { events, sets, .. } = self;
         if !events.source.is_read() {
             return;
@@ -462,16 +453,16 @@ impl<D: Device> PoolState<D> {
 
 /// Where a pool is among those of its allocator.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct PoolPlace {
+pub(super) struct PoolPlace {
     /// The index of its slot.
-    pub(in crate::memory) index: u32,
+    pub(super) index: u32,
     /// That of its shard 0.
-    pub(in crate::memory) first: u32,
-    pub(in crate::memory) custom: bool,
+    pub(super) first: u32,
+    pub(super) custom: bool,
     /// Of a default pool.
-    pub(in crate::memory) served: Served,
+    pub(super) served: Served,
     /// The device's, which the rules of a pool may leave aside.
-    pub(in crate::memory) granularity: Alignment,
+    pub(super) granularity: Alignment,
 }
 
 /// Returns what a request asked for.
@@ -503,7 +494,7 @@ fn allocated_memory(placement: Placement) -> bool {
 }
 
 /// Returns what a refused request asked for.
-pub(in crate::memory) fn refused_request(request: &AllocationRequest<'_>) -> RefusedRequest {
+pub(crate) fn refused_request(request: &AllocationRequest<'_>) -> RefusedRequest {
     let (requirements, options) = (&request.requirements, request.options);
     RefusedRequest {
         size: requirements.size,

@@ -11,7 +11,7 @@ use crate::sync::locked;
 /// An allocation that has ended, whose range is still allocated in its block.
 #[derive(Debug)]
 #[must_use = "the range is to be freed"]
-pub(in crate::memory) struct EndedAllocation {
+pub(crate) struct EndedAllocation {
     record: u32,
     set: u8,
     range: BlockRange,
@@ -21,30 +21,30 @@ pub(in crate::memory) struct EndedAllocation {
 
 impl EndedAllocation {
     /// Returns the shard that has the range.
-    pub(in crate::memory) fn home(&self) -> u8 {
+    pub(super) fn home(&self) -> u8 {
         self.range.home
     }
 
     /// Returns the same with another range, which is to be freed in its place.
-    pub(in crate::memory) fn with_range(self, range: BlockRange, sizes: Sizes) -> Self {
+    pub(super) fn with_range(self, range: BlockRange, sizes: Sizes) -> Self {
         Self { range, sizes, ..self }
     }
 }
 
 /// The work that a free leaves to its caller, for after the lock is released.
 #[derive(Debug)]
-pub(in crate::memory) struct Freed<D: Device> {
+pub(crate) struct Freed<D: Device> {
     /// Memory to return to the driver.
-    pub(in crate::memory) memory: Option<OwnedMemory<D>>,
+    pub(crate) memory: Option<OwnedMemory<D>>,
     /// [`PoolState::take_unwanted`] may find more such memory.
-    pub(in crate::memory) more: bool,
+    pub(crate) more: bool,
     /// The debug name, to be dropped: its last owner frees host memory.
-    pub(in crate::memory) name: Option<Name>,
+    pub(crate) name: Option<Name>,
 }
 
 /// What a free leaves to its caller, who holds no lock.
 #[derive(Debug)]
-pub(in crate::memory) enum AfterFree<D: Device> {
+pub(crate) enum AfterFree<D: Device> {
     Nothing,
     /// The debug name is to be dropped.
     Name(Option<Name>),
@@ -57,12 +57,7 @@ pub(in crate::memory) enum AfterFree<D: Device> {
 impl<D: Device> PoolSlot<D> {
     /// Frees an allocation. One that a reset of the pool has freed is left alone. `now` reads the clock.
     #[inline]
-    pub(in crate::memory) fn free(
-        &self,
-        record: u32,
-        generation: u32,
-        now: impl FnOnce() -> Moment,
-    ) -> AfterFree<D> {
+    pub(crate) fn free(&self, record: u32, generation: u32, now: impl FnOnce() -> Moment) -> AfterFree<D> {
         let mut guard = locked(&self.state);
         let (Some(state), Some(entry)) = (guard.as_mut(), self.records.get(record)) else {
             return AfterFree::Nothing;
@@ -100,7 +95,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Frees the range of an allocation of another shard, which has ended there; `None` where there is no pool.
-    pub(in crate::memory) fn free_elsewhere(
+    pub(crate) fn free_elsewhere(
         &self,
         ended: EndedAllocation,
         now: impl FnOnce() -> Moment,
@@ -125,7 +120,7 @@ impl<D: Device> PoolState<D> {
 
     /// Ends an allocation: its handle is stale from now on, and its record free. Its range is the caller's, who frees it
     /// in the shard that [has it](EndedAllocation::home).
-    pub(in crate::memory) fn end(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<EndedAllocation> {
+    pub(super) fn end(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<EndedAllocation> {
         let detail = self.detail(record)?;
         let entry = slot.records.get(record)?;
         let (set, range, sizes, labelled) =
@@ -143,17 +138,13 @@ impl<D: Device> PoolState<D> {
 
     /// Frees an allocation that has ended, and its range. The caller drops the result, or returns it to the driver, after
     /// it has released the lock.
-    pub(in crate::memory) fn free(&mut self, slot: &PoolSlot<D>, ended: EndedAllocation) -> Freed<D> {
+    fn free(&mut self, slot: &PoolSlot<D>, ended: EndedAllocation) -> Freed<D> {
         let record = ended.record;
         self.free_range(slot, ended, |state| state.emit_freed(record))
     }
 
     /// Frees the range of an allocation of another shard, which has ended there.
-    pub(in crate::memory) fn free_elsewhere(
-        &mut self,
-        slot: &PoolSlot<D>,
-        ended: EndedAllocation,
-    ) -> Freed<D> {
+    pub(super) fn free_elsewhere(&mut self, slot: &PoolSlot<D>, ended: EndedAllocation) -> Freed<D> {
         self.free_range(slot, ended, |_| {})
     }
 
@@ -197,7 +188,7 @@ impl<D: Device> PoolState<D> {
 
     /// Frees all allocations. The caller returns the memory to the driver after it has released the lock; and frees
     /// what is `elsewhere`, in blocks of other shards, before it ends the reset of any shard.
-    pub(in crate::memory) fn reset(
+    pub(super) fn reset(
         &mut self,
         slot: &PoolSlot<D>,
         memory: &mut Vec<OwnedMemory<D>>,
@@ -220,7 +211,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Ends what [`reset`](Self::reset) began.
-    pub(in crate::memory) fn end_reset(&mut self, slot: &PoolSlot<D>, memory: &mut Vec<OwnedMemory<D>>) {
+    pub(super) fn end_reset(&mut self, slot: &PoolSlot<D>, memory: &mut Vec<OwnedMemory<D>>) {
         self.flush_quick_lists();
         memory.extend(core::iter::from_fn(|| self.take_unwanted()));
         self.store_counters(slot);
@@ -229,7 +220,7 @@ impl<D: Device> PoolState<D> {
     /// Returns true if a free should read the time first.
     ///
     /// A free takes less than 100 ns, so most frees do not: those that tick, and some of those that empty a block.
-    pub(in crate::memory) fn should_read_clock(&mut self, ended: &EndedAllocation) -> bool {
+    pub(super) fn should_read_clock(&mut self, ended: &EndedAllocation) -> bool {
         let block = self.sets[usize::from(ended.set)].block(ended.range.block);
         let empties = block.is_some_and(|block| block.live() == 1);
         self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
@@ -237,7 +228,7 @@ impl<D: Device> PoolState<D> {
 
     /// Counts the real time up to `now`, unless the application counts frames. Returns true if any passed
     /// since the last call, whether it counts or not.
-    pub(in crate::memory) fn pass_time(&mut self, now: Moment) -> bool {
+    pub(super) fn pass_time(&mut self, now: Moment) -> bool {
         self.wake();
         self.use_of_shard.look(now.tick);
         let behind = self.clock.is_behind(now);

@@ -46,7 +46,7 @@ pub enum BlockGrowth {
 
 impl BlockGrowth {
     /// Returns how much room is kept ahead of demand, if any is.
-    pub(in crate::memory) fn watermark(self) -> Option<Watermark> {
+    pub(super) fn watermark(self) -> Option<Watermark> {
         match self {
             Self::Ahead(watermark) => Some(watermark),
             Self::OnDemand => None,
@@ -86,7 +86,7 @@ impl Watermark {
     /// Returns the bytes of room to keep when the next block has `block_size` bytes and a busy frame needs `flow`.
     /// The frames' share is at most twice the largest block: one frame that loaded a level says nothing about the
     /// next.
-    pub(in crate::memory) fn room(&self, block_size: u64, flow: u64, largest: u64) -> u64 {
+    fn room(&self, block_size: u64, flow: u64, largest: u64) -> u64 {
         let of_block = block_size.checked_div(self.block_divisor).unwrap_or(0);
         let of_frames = flow.saturating_mul(self.frames).min(largest.saturating_mul(2));
         self.bytes.max(of_block).max(of_frames)
@@ -95,30 +95,30 @@ impl Watermark {
 
 /// Bytes that requests took out of blocks in this frame, and in the busiest recent frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::memory) struct Flow {
+pub(crate) struct Flow {
     now: u64,
     busiest: u64,
 }
 
 impl Flow {
-    pub(in crate::memory) fn add(&mut self, bytes: u64) {
+    pub(super) fn add(&mut self, bytes: u64) {
         self.now = self.now.saturating_add(bytes);
     }
 
-    pub(in crate::memory) fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         // An eighth less each frame: a peak is forgotten within some thirty frames.
         self.busiest = self.now.max(self.busiest - self.busiest / 8);
         self.now = 0;
     }
 
-    pub(in crate::memory) fn busiest(&self) -> u64 {
+    fn busiest(&self) -> u64 {
         self.busiest.max(self.now)
     }
 }
 
 impl<D: Device> PoolSlot<D> {
     /// Returns the set and the size of a block that the pool wants ahead of demand; `None` where it has enough room.
-    pub(in crate::memory) fn block_wanted_ahead(&self) -> Option<(usize, u64)> {
+    pub(crate) fn block_wanted_ahead(&self) -> Option<(usize, u64)> {
         let mut guard = locked(&self.state);
         let state = guard.as_mut()?;
         let size = state.block_wanted_ahead()?;
@@ -126,7 +126,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Notes that the driver or a limit refused a block ahead of demand.
-    pub(in crate::memory) fn note_refused_ahead(&self) {
+    pub(crate) fn note_refused_ahead(&self) {
         if let Some(state) = locked(&self.state).as_mut() {
             // Not tried again in this frame: the heap is full, and each attempt costs a driver call.
             state.refused_ahead = Some(state.now());
@@ -135,7 +135,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Returns the size of the next block that is needed so that requests like this find room for `bytes` in a set; `None` when
     /// there is enough. From then on the pool frees no block for some frames. `first` says that this begins the reservation.
-    pub(in crate::memory) fn block_wanted_for(
+    pub(crate) fn block_wanted_for(
         &self,
         (set, bytes): (usize, u64),
         request: &AllocationRequest<'_>,
@@ -159,7 +159,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Announces a shared block that the caller allocates for no request. Returns how.
-    pub(in crate::memory) fn expect_block(
+    pub(crate) fn expect_block(
         &self,
         set: usize,
         budget: BudgetPolicy,
@@ -174,7 +174,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns true if blocks of the pool are allocated ahead of demand, and freed by whoever does that.
-    pub(in crate::memory) fn grows_ahead(&self) -> bool {
+    pub(crate) fn grows_ahead(&self) -> bool {
         locked(&self.state).as_ref().is_some_and(|state| state.rules.ahead.is_some())
     }
 }
@@ -182,7 +182,7 @@ impl<D: Device> PoolSlot<D> {
 impl<D: Device> PendingBlock<'_, D> {
     /// Adds the memory that the driver allocated to the pool, as an empty block; or notes that it was refused. On error the
     /// memory is returned, if there is any.
-    pub(in crate::memory) fn insert_empty(
+    pub(crate) fn insert_empty(
         self,
         memory: Result<OwnedMemory<D>, AllocationError>,
         now: impl FnOnce() -> Moment,
@@ -215,7 +215,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the set of the first memory type for which blocks are allocated ahead of demand: of the two in a pool that
     /// keeps movable allocations apart, that with the least room of those that have blocks.
-    pub(in crate::memory) fn set_ahead(&self) -> usize {
+    pub(super) fn set_ahead(&self) -> usize {
         // Most pools have one, for which no room has to be counted.
         let Some(other) = self.other_set(0) else { return 0 };
         let used = [0, other].into_iter().filter(|&set| self.sets[set].count() != 0);
@@ -223,7 +223,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of room that the watermark asks for; `None` for a pool without a watermark.
-    pub(in crate::memory) fn room_wanted(&self) -> Option<u64> {
+    pub(super) fn room_wanted(&self) -> Option<u64> {
         let watermark = self.rules.ahead?;
         let largest = self.largest_block_size(0);
         Some(watermark.room(self.next_block_size(0), self.flow.busiest(), largest))
@@ -241,7 +241,7 @@ impl<D: Device> PoolState<D> {
         Some(self.ahead_block_size(set, bytes - room))
     }
 
-    pub(in crate::memory) fn ahead_block_size(&self, set: usize, wanted: u64) -> u64 {
+    pub(super) fn ahead_block_size(&self, set: usize, wanted: u64) -> u64 {
         let next = self.next_block_size(set);
         // Block sizes are powers of two.
         let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
@@ -249,7 +249,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the sum of the largest free ranges of the shared blocks; stops counting at `enough`.
-    pub(in crate::memory) fn room_up_to(&self, set: usize, enough: u64) -> u64 {
+    pub(super) fn room_up_to(&self, set: usize, enough: u64) -> u64 {
         let mut room = 0;
         for (_, block) in self.sets[set].blocks().filter(|(_, block)| block.role == Role::Shared) {
             if room >= enough {

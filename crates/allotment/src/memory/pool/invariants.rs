@@ -15,7 +15,7 @@ use crate::sync::locked;
 /// # Panics
 ///
 /// Panics if an invariant does not hold.
-pub(in crate::memory) fn check_pool<D: Device>(shards: &[&PoolSlot<D>]) -> u64 {
+pub(crate) fn check_pool<D: Device>(shards: &[&PoolSlot<D>]) -> u64 {
     let mut ranges = NamedRanges::default();
     // Together, in the order of their indices: an allocation may be in a block of another shard.
     let guards: Vec<_> = shards.iter().map(|slot| locked(&slot.state)).collect();

@@ -9,7 +9,7 @@ use crate::sync::locked;
 
 /// Work that waits for the next maintenance.
 #[derive(Debug)]
-pub(in crate::memory) struct ToDo<D: Device> {
+pub(crate) struct ToDo<D: Device> {
     due: AtomicBool,
     /// Guards no data, only the sleep of the waiting thread.
     sleep: Mutex<()>,
@@ -30,7 +30,7 @@ impl<D: Device> Default for ToDo<D> {
 
 impl<D: Device> ToDo<D> {
     /// Requests maintenance. One load when it was requested already.
-    pub(in crate::memory) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // Relaxed, since the flag passes no data: the work itself is found under other locks.
         if !self.due.load(Relaxed) && !self.due.swap(true, Relaxed) {
             // Locked so that a waiting thread cannot miss the notification between its check and its sleep.
@@ -40,19 +40,19 @@ impl<D: Device> ToDo<D> {
     }
 
     /// Queues memory to be freed to the driver by the next maintenance.
-    pub(in crate::memory) fn give_back(&self, memory: OwnedMemory<D>) {
+    pub(crate) fn give_back(&self, memory: OwnedMemory<D>) {
         // Before the request, so that the maintenance that answers it finds the memory.
         locked(&self.returned).push(memory);
         self.ring();
     }
 
     /// Notes that maintenance begins. What is requested from here on is for the next one.
-    pub(in crate::memory) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.due.store(false, Relaxed);
     }
 
     /// Waits until maintenance is requested, for at most `timeout`. Returns true when it is.
-    pub(in crate::memory) fn wait(&self, timeout: Duration) -> bool {
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let sleep = locked(&self.sleep);
         let quiet = |(): &mut ()| !self.due.load(Relaxed);
         let waited = self.notification.wait_timeout_while(sleep, timeout, quiet);
@@ -61,13 +61,13 @@ impl<D: Device> ToDo<D> {
     }
 
     /// Returns the bytes of memory that waits to be freed.
-    pub(in crate::memory) fn bytes_to_free(&self) -> u64 {
+    pub(crate) fn bytes_to_free(&self) -> u64 {
         locked(&self.returned).iter().map(OwnedMemory::size).sum()
     }
 
     /// Takes the memory that waits to be freed. So no lock is held during the driver calls, and each object is freed by one
     /// thread.
-    pub(in crate::memory) fn take_returned(&self) -> Vec<OwnedMemory<D>> {
+    pub(crate) fn take_returned(&self) -> Vec<OwnedMemory<D>> {
         core::mem::take(&mut *locked(&self.returned))
     }
 }

@@ -23,38 +23,38 @@
 //! memory of a peak. `events.rs` writes what
 //! happens, for a reader.
 
-pub(in crate::memory) mod active;
+mod active;
 mod announce;
 mod clock;
-pub(in crate::memory) mod custom_pools;
-pub(in crate::memory) mod dedicated;
+mod custom_pools;
+mod dedicated;
 mod desc;
 mod empty;
-pub(in crate::memory) mod empty_block_policy;
-pub(in crate::memory) mod emptying;
+mod empty_block_policy;
+mod emptying;
 mod error;
-pub(in crate::memory) mod events;
+mod events;
 mod free;
-pub(in crate::memory) mod growth_ahead;
-pub(in crate::memory) mod invariants;
-pub(in crate::memory) mod maintenance;
-pub(in crate::memory) mod moves;
+mod growth_ahead;
+mod invariants;
+mod maintenance;
+mod moves;
 mod pending;
-pub(in crate::memory) mod pieces;
+mod pieces;
 mod place;
 mod plan;
-pub(in crate::memory) mod pools;
+mod pools;
 mod quick_path;
 mod records;
-pub(in crate::memory) mod requests;
-pub(in crate::memory) mod residents;
-pub(in crate::memory) mod room;
+mod requests;
+mod residents;
+mod room;
 mod round;
-pub(in crate::memory) mod served;
-pub(in crate::memory) mod shards;
+mod served;
+mod shards;
 mod shrink;
 mod slots;
-pub(in crate::memory) mod statistics;
+mod statistics;
 mod two_shards;
 mod use_of_shard;
 
@@ -63,9 +63,6 @@ use std::sync::{Arc, Condvar, Once, RwLock};
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
-use super::pool::empty_block_policy::Clock;
-use super::pool::growth_ahead::{Flow, Watermark};
-use super::pool::use_of_shard::UseOfShard;
 use super::statistics::Counters;
 use super::token::{MemoryObjects, Record, RecordTable};
 use super::{BudgetPolicy, Name};
@@ -78,22 +75,57 @@ use crate::slab::Slab;
 use crate::sync::{TurnMutex, locked};
 use crate::table::Ahead;
 
+// For programs: the description and the handle of a pool, and how its blocks grow.
+pub use self::desc::PoolDesc;
+pub use self::error::{CreatePoolError, DestroyPoolError};
+pub use self::growth_ahead::{BlockGrowth, Watermark};
+pub use self::residents::allocate_as_thread;
 pub(super) use crate::memory::request::Pool;
-use active::{ActivePools, Rest};
-use desc::MAX_POOL_SETS;
-pub use desc::PoolDesc;
-pub(super) use empty::{FrameEnd, TakesUnwanted};
-pub use error::{CreatePoolError, DestroyPoolError};
-use events::PoolEvents;
-pub(super) use free::{AfterFree, EndedAllocation, Freed};
-pub(super) use pending::PendingBlock;
-pub(super) use place::LentBlock;
-pub(super) use plan::{BlockPlan, PlanSizes, Source};
-pub(super) use quick_path::{QuickPlace, RecordInUse};
-pub(super) use records::{Detail, DetailState, HeldRange, Label};
-pub(super) use round::RoundedRequest;
-pub(super) use slots::PoolSlots;
-pub(super) use two_shards::TwoShards;
+
+// All pools of an allocator, and a custom one on its way.
+pub(super) use self::custom_pools::{FirstBlock, NewPool};
+pub(super) use self::invariants::check_pool;
+pub(super) use self::pools::{PoolDefaults, Pools};
+pub(super) use self::served::Served;
+pub(super) use self::slots::PoolSlots;
+
+// A request of a shard, and its answers.
+pub(super) use self::dedicated::DedicatedForResource;
+pub(super) use self::events::refused_request;
+pub(super) use self::pending::PendingBlock;
+pub(super) use self::place::LentBlock;
+pub(super) use self::plan::{BlockPlan, PlanSizes, Source};
+pub(super) use self::quick_path::{QuickPlace, RecordInUse};
+pub(super) use self::requests::{Answer, Asked, Expected, NeededBlock, Placed, WouldPlace};
+pub(super) use self::round::RoundedRequest;
+pub(super) use self::shards::{LockedShard, both_sets, default_shards};
+
+// The way back: the end of an allocation, and blocks that become empty.
+pub(super) use self::empty::{FrameEnd, TakesUnwanted};
+pub(super) use self::free::{AfterFree, EndedAllocation, Freed};
+
+// What runs that move allocations ask of a pool.
+pub(super) use self::emptying::{AfterClosing, BlockOfSet, CloseHow};
+pub(super) use self::moves::{
+    BegunMove, Close, MayBegin, MoveEnd, NewPlace, ReservedPlace, SurveyedAllocation, after_retirement,
+};
+pub(super) use self::room::{Needed, SetSeen};
+pub(super) use self::two_shards::TwoShards;
+
+// What is read of allocations, blocks and pools.
+pub(super) use self::pieces::{SeenKind, SeenRegion};
+pub(super) use self::records::{Detail, DetailState, HeldRange, Label};
+pub(super) use self::statistics::Description;
+
+// What a pool and its shards consist of, beside the types below.
+pub(super) use self::active::ActivePools;
+pub(super) use self::empty_block_policy::Clock;
+pub(super) use self::events::PoolEvents;
+pub(super) use self::growth_ahead::Flow;
+pub(super) use self::use_of_shard::UseOfShard;
+
+use self::active::Rest;
+use self::desc::MAX_POOL_SETS;
 
 /// The configuration of a pool, custom or default.
 #[derive(Debug)]
@@ -244,7 +276,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the sets of the first memory type: one, or two in a pool that keeps movable allocations apart.
-    pub(in crate::memory) fn first_sets(&self) -> impl Iterator<Item = usize> + use<D> {
+    fn first_sets(&self) -> impl Iterator<Item = usize> + use<D> {
         core::iter::once(0).chain(self.other_set(0))
     }
 
@@ -260,7 +292,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Changes the minimum of the memory type of a set, where a block of it goes to another shard or comes from one.
-    pub(in crate::memory) fn change_minimum(&mut self, set: usize, change: impl FnOnce(u32) -> u32) {
+    fn change_minimum(&mut self, set: usize, change: impl FnOnce(u32) -> u32) {
         let position = self.type_position(set);
         if let Some(blocks) = self.rules.min_blocks.get_mut(position) {
             *blocks = change(*blocks);
@@ -269,7 +301,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the shared blocks of a set that the pool keeps for its minimum: those of movable allocations as far as they
     /// go, the rest of the set of pinned ones.
-    pub(in crate::memory) fn least_blocks(&self, set: usize) -> u32 {
+    fn least_blocks(&self, set: usize) -> u32 {
         let (minimum, pinned) = (self.minimum(set), self.type_position(set));
         let movable = self.other_set(pinned);
         let of_movable = movable.map_or(0, |movable| self.sets[movable].statistics.blocks.min(minimum));

@@ -30,41 +30,41 @@ use crate::sync::locked;
 
 /// An allocation as a survey of its pool sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct SurveyedAllocation {
+pub(crate) struct SurveyedAllocation {
     /// The shard of its record.
-    pub(in crate::memory) pool: u32,
-    pub(in crate::memory) record: u32,
-    pub(in crate::memory) generation: u32,
-    pub(in crate::memory) set: u8,
+    pub(crate) pool: u32,
+    pub(crate) record: u32,
+    pub(crate) generation: u32,
+    pub(crate) set: u8,
     /// The shard that has the block, and the block.
-    pub(in crate::memory) home: u8,
-    pub(in crate::memory) block: u32,
-    pub(in crate::memory) offset: u64,
+    pub(crate) home: u8,
+    pub(crate) block: u32,
+    pub(crate) offset: u64,
     /// Bytes of the block that its range takes now.
-    pub(in crate::memory) taken: u64,
+    pub(crate) taken: u64,
     /// Bytes that a new place for it would have.
-    pub(in crate::memory) size: u64,
+    pub(crate) size: u64,
     /// Bytes of a block that the new place takes, and their alignment: with the buddy algorithm, a whole cell.
-    pub(in crate::memory) needed: u64,
-    pub(in crate::memory) needed_alignment: Alignment,
+    pub(crate) needed: u64,
+    pub(crate) needed_alignment: Alignment,
     /// The alignment of the resource.
-    pub(in crate::memory) alignment: Alignment,
+    pub(crate) alignment: Alignment,
     /// [`Movability::Pinned`] also while the allocation is mapped or being moved.
-    pub(in crate::memory) movability: Movability,
+    pub(crate) movability: Movability,
     /// Which mover moves it.
-    pub(in crate::memory) mover: MoverId,
+    pub(crate) mover: MoverId,
 }
 
 impl SurveyedAllocation {
     /// Returns the id of the allocation, by its allocator.
-    pub(in crate::memory) fn id(&self, allocator: u32) -> AllocationId {
+    pub(crate) fn id(&self, allocator: u32) -> AllocationId {
         AllocationId { allocator, pool: self.pool, record: self.record, generation: self.generation }
     }
 }
 
 /// Where a place is reserved for an allocation.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) enum NewPlace {
+pub(crate) enum NewPlace {
     /// In this block, or else in another one that stays.
     Planned(Option<u32>),
     /// At an offset of a block, which may be closed: directly behind the range `after`, or at the start of the block where
@@ -76,17 +76,17 @@ pub(in crate::memory) enum NewPlace {
 
 /// A place that is reserved for an allocation.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct ReservedPlace {
-    pub(in crate::memory) record: u32,
-    pub(in crate::memory) generation: u32,
-    pub(in crate::memory) block: Option<u32>,
+pub(crate) struct ReservedPlace {
+    pub(crate) record: u32,
+    pub(crate) generation: u32,
+    pub(crate) block: Option<u32>,
     /// Bytes that the move copies.
-    pub(in crate::memory) copied: u64,
+    pub(crate) copied: u64,
 }
 
 /// How a move ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum MoveEnd {
+pub(crate) enum MoveEnd {
     Moved,
     /// The owner freed the allocation meanwhile. `holds_its_place`: its old place must be freed now.
     Freed {
@@ -96,22 +96,22 @@ pub(in crate::memory) enum MoveEnd {
 }
 
 /// Returns the generation by which the old place of an allocation is known that was freed while it was being moved.
-pub(in crate::memory) fn after_retirement(generation: u32) -> u32 {
+pub(crate) fn after_retirement(generation: u32) -> u32 {
     // The free raised the generation by one and left the range to the record, so this is the only token of the range.
     generation.wrapping_add(1)
 }
 
 /// What a move says of its allocation, read when it begins.
 #[derive(Clone, Debug)]
-pub(in crate::memory) struct BegunMove {
-    pub(in crate::memory) place: RawPlace,
-    pub(in crate::memory) kind: ResourceKind,
-    pub(in crate::memory) contents: Movability,
-    pub(in crate::memory) user_data: u64,
+pub(crate) struct BegunMove {
+    pub(crate) place: RawPlace,
+    pub(crate) kind: ResourceKind,
+    pub(crate) contents: Movability,
+    pub(crate) user_data: u64,
 }
 
 /// Whether a move can begin.
-pub(in crate::memory) enum MayBegin {
+pub(crate) enum MayBegin {
     /// With so many bytes.
     Yes(u64),
     /// It was mapped or pinned since its place was reserved.
@@ -121,7 +121,7 @@ pub(in crate::memory) enum MayBegin {
 }
 
 /// The beginning of some moves of a shard's allocations: no thread accesses one by its handle meanwhile.
-pub(in crate::memory) struct BeginningMoves<'a, D: Device> {
+pub(crate) struct BeginningMoves<'a, D: Device> {
     slot: &'a PoolSlot<D>,
     guard: MutexGuard<'a, Option<PoolState<D>>>,
     /// Declared last, so released last.
@@ -130,17 +130,17 @@ pub(in crate::memory) struct BeginningMoves<'a, D: Device> {
 
 impl<D: Device> PoolSlot<D> {
     /// Keeps the threads out that access an allocation by its handle, until the guard is dropped. Taken before the pool's lock.
-    pub(in crate::memory) fn keep_accesses_out(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) fn keep_accesses_out(&self) -> RwLockWriteGuard<'_, ()> {
         self.changes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the place of an allocation, or of one that holds a place for a move.
-    pub(in crate::memory) fn place_of(&self, record: u32) -> Option<RawPlace> {
+    pub(crate) fn place_of(&self, record: u32) -> Option<RawPlace> {
         Some(self.records.get(record)?.read(&self.objects))
     }
 
     /// Sets whether defragmentation may move an allocation, and by which mover. One that is pinned already stays so.
-    pub(in crate::memory) fn allow_moves(
+    pub(crate) fn allow_moves(
         &self,
         (record, generation): (u32, u32),
         movability: Movability,
@@ -159,7 +159,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Begins some moves. `None` where there is no pool.
-    pub(in crate::memory) fn begin_moves(&self) -> Option<BeginningMoves<'_, D>> {
+    pub(crate) fn begin_moves(&self) -> Option<BeginningMoves<'_, D>> {
         // `changes` before the state, as at the end of a pass (`finish`).
         // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
         // allocation marked as moving.
@@ -171,7 +171,7 @@ impl<D: Device> PoolSlot<D> {
 
 impl<D: Device> BeginningMoves<'_, D> {
     /// Returns whether the move of an allocation can begin.
-    pub(in crate::memory) fn may_begin(&self, record: u32, generation: u32) -> MayBegin {
+    pub(crate) fn may_begin(&self, record: u32, generation: u32) -> MayBegin {
         match self.slot.records.get(record).filter(|it| it.generation() == generation) {
             None => MayBegin::Gone,
             // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
@@ -182,7 +182,7 @@ impl<D: Device> BeginningMoves<'_, D> {
     }
 
     /// Begins the move of an allocation, which [may begin](Self::may_begin).
-    pub(in crate::memory) fn begin(&mut self, record: u32) -> BegunMove {
+    pub(crate) fn begin(&mut self, record: u32) -> BegunMove {
         let (Some(entry), Some(state)) = (self.slot.records.get(record), self.guard.as_ref()) else {
             unreachable!("a live allocation has a record, and its shard a state")
         };
@@ -202,7 +202,7 @@ const AT_ONCE: usize = 16;
 
 /// Result of an attempt to close a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Close {
+pub(crate) enum Close {
     /// It is closed now, by this closing.
     Closed(u64),
     /// Another call must go on, since there are many ranges to merge first.
@@ -317,7 +317,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
-    pub(in crate::memory) fn frees_when_emptied(&mut self, set: usize, block: u32) -> bool {
+    pub(super) fn frees_when_emptied(&mut self, set: usize, block: u32) -> bool {
         let Some(release) = self.sets[set].release_of(block) else { return false };
         let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
         // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
@@ -408,7 +408,7 @@ impl<D: Device> PoolState<D> {
 
     /// Frees an allocation whose bytes are being copied to a new place: its handle is stale at once, its range is not
     /// reused until the move ends. Returns its name, to be dropped after the lock; `None` when it is not being moved.
-    pub(in crate::memory) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
+    pub(super) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
         let detail = self.detail_mut(record).filter(|detail| detail.state() == DetailState::Moving)?;
         let entry = slot.records.get(record)?;
         let place = entry.read(&slot.objects);
@@ -475,7 +475,7 @@ impl<D: Device> PoolState<D> {
 impl<D: Device> TwoShards<'_, D> {
     /// Reserves a place for an allocation, and marks it as being moved. `None` where there is none, and where the allocation was
     /// freed, is pinned, or has a place reserved already.
-    pub(in crate::memory) fn reserve_place(
+    pub(crate) fn reserve_place(
         &mut self,
         (record, generation): (u32, u32),
         place: NewPlace,
@@ -506,7 +506,7 @@ impl<D: Device> TwoShards<'_, D> {
 
     /// Reserves a place in a new block for a run alone, which `memory` becomes. The block is closed, so that nothing else is
     /// placed in it. Returns the place, and the closing. Where there is none, `memory` is as it was.
-    pub(in crate::memory) fn reserve_in_new_block(
+    pub(crate) fn reserve_in_new_block(
         &mut self,
         allocation: (u32, u32),
         (set, run): (usize, u64),
@@ -528,19 +528,14 @@ impl<D: Device> TwoShards<'_, D> {
     }
 
     /// Returns true where an allocation of the first shard is live in a block of the shard in slot `home`.
-    pub(in crate::memory) fn has_in_block(
-        &mut self,
-        allocation: (u32, u32),
-        home: u32,
-        block: BlockOfSet,
-    ) -> bool {
+    pub(crate) fn has_in_block(&mut self, allocation: (u32, u32), home: u32, block: BlockOfSet) -> bool {
         let (state, slot) = self.one();
         state.has_in_block(slot, allocation, home, block)
     }
 
     /// Decides how the move of an allocation ends, and ends it unless it is to [move](MoveEnd::Moved) now: then the allocation
     /// and its reserved place are both live. `stays`: its owner wants it to stay.
-    pub(in crate::memory) fn end_move(
+    pub(crate) fn end_move(
         &mut self,
         (record, generation): (u32, u32),
         reserved: Option<(u32, u32)>,
@@ -598,7 +593,7 @@ impl<D: Device> TwoShards<'_, D> {
     /// range. `arriving` says that the copy to the new range has not completed.
     ///
     /// Neither range is touched, so their shards need not be locked, which may be others than those of the records.
-    pub(in crate::memory) fn exchange(&mut self, record: u32, reserved: u32, arriving: bool) {
+    pub(crate) fn exchange(&mut self, record: u32, reserved: u32, arriving: bool) {
         // The basic idea is simple: two allocations swap what they name.
         //            record ──► A      reserved ──► B
         //   held     old = A           new = B             both are read before either is written
@@ -649,7 +644,7 @@ impl<D: Device> TwoShards<'_, D> {
     /// Reads what the end of some moves is going to read and write, each an allocation and its reserved place. Of many
     /// allocations none of it is in a cache, and the work on one move is too long for the processor to begin the next
     /// meanwhile; here it waits for many loads at once. Of moves that a reset of the pool ended, nothing may be left.
-    pub(in crate::memory) fn read_ahead(&mut self, moves: impl Iterator<Item = (u32, u32)> + Clone) {
+    pub(crate) fn read_ahead(&mut self, moves: impl Iterator<Item = (u32, u32)> + Clone) {
         let (state, slot) = self.one();
         let mut sum = moves.clone().fold(0, |sum, (record, _)| sum ^ state.read(slot, record));
         sum ^= moves.clone().fold(0, |sum, (record, _)| sum ^ state.read_range(record));
@@ -664,7 +659,7 @@ impl<D: Device> TwoShards<'_, D> {
     /// effect [`exchange`](Self::exchange), and then a free of `reserved`, whose record need not name the old place first.
     /// Returns what the free leaves for after the locks, the shard that had the old place, and the time, if it was read.
     /// `None`, with nothing changed, where that shard is neither of these.
-    pub(in crate::memory) fn move_to(
+    pub(crate) fn move_to(
         &mut self,
         record: u32,
         reserved: u32,

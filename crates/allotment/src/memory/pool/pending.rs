@@ -10,7 +10,7 @@ use crate::sync::locked;
 /// panics.
 #[derive(Debug)]
 #[must_use = "dropped, it takes the pool's lock"]
-pub(in crate::memory) struct PendingBlock<'a, D: Device> {
+pub(crate) struct PendingBlock<'a, D: Device> {
     slot: &'a PoolSlot<D>,
     set: usize,
     /// It is a shared block: other threads that need one in this set wait for it.
@@ -19,12 +19,7 @@ pub(in crate::memory) struct PendingBlock<'a, D: Device> {
 
 impl<'a, D: Device> PendingBlock<'a, D> {
     /// Notes that the calling thread, which holds the pool's lock and releases it next, allocates memory.
-    pub(in crate::memory) fn begin(
-        slot: &'a PoolSlot<D>,
-        state: &mut PoolState<D>,
-        set: usize,
-        shared: bool,
-    ) -> Self {
+    pub(super) fn begin(slot: &'a PoolSlot<D>, state: &mut PoolState<D>, set: usize, shared: bool) -> Self {
         // Dedicated memory serves no other thread, so none waits for it; it counts against `max_blocks` all the same.
         state.sets[set].growing |= shared;
         state.pending += 1;
@@ -33,18 +28,18 @@ impl<'a, D: Device> PendingBlock<'a, D> {
 
     /// Notes that the attempt is over, for the thread that holds the pool's lock, and wakes the waiting threads. They
     /// continue when the lock is released.
-    pub(in crate::memory) fn end(self, state: Option<&mut PoolState<D>>) {
+    pub(super) fn end(self, state: Option<&mut PoolState<D>>) {
         // Not dropped, even by a panic in here: `drop` would take the lock that the caller holds.
         core::mem::ManuallyDrop::new(self).note_end(state);
     }
 
     /// Returns the pool that the memory is for.
-    pub(in crate::memory) fn slot(&self) -> &'a PoolSlot<D> {
+    pub(super) fn slot(&self) -> &'a PoolSlot<D> {
         self.slot
     }
 
     /// Returns the index of the block set that the memory is for.
-    pub(in crate::memory) fn set(&self) -> usize {
+    pub(super) fn set(&self) -> usize {
         self.set
     }
 

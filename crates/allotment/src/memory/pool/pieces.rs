@@ -44,14 +44,14 @@ const RESTARTS: u32 = 8;
 
 /// A region as a report shows it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct SeenRegion {
-    pub(in crate::memory) offset: u64,
-    pub(in crate::memory) size: u64,
-    pub(in crate::memory) kind: SeenKind,
+pub(crate) struct SeenRegion {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) kind: SeenKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum SeenKind {
+pub(crate) enum SeenKind {
     Used,
     Padding,
     Free,
@@ -91,7 +91,7 @@ impl SeenRegion {
         Self { offset: region.offset, size: region.size, kind }
     }
 
-    pub(in crate::memory) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.offset + self.size
     }
 }
@@ -115,7 +115,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Calls `read` for each live allocation, with the pool locked, and `then` for each result, without.
-    pub(in crate::memory) fn each_live<P>(
+    pub(crate) fn each_live<P>(
         &self,
         read: impl Fn(&PoolState<D>, u32, &Detail) -> Option<P>,
         then: impl FnMut(P),
@@ -133,7 +133,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Calls `read` for each block of each set, with the pool locked, and `then` for each result, without. First the ranges
     /// in the quick lists are joined with their neighbours, or they would show as allocations.
-    pub(in crate::memory) fn each_block<P>(
+    pub(crate) fn each_block<P>(
         &self,
         read: impl Fn(&PoolState<D>, usize, u32, &Block<D>) -> P,
         then: impl FnMut(P),
@@ -155,11 +155,7 @@ impl<D: Device> PoolSlot<D> {
 
     /// Calls `then` for each region of a block in address order, without the lock. Where ranges at the end of a piece were
     /// freed meanwhile, it is called for regions from a lower offset on once more. Ends where the block is gone.
-    pub(in crate::memory) fn each_region(
-        &self,
-        (set, index, object): (usize, u32, u32),
-        then: impl FnMut(SeenRegion),
-    ) {
+    pub(crate) fn each_region(&self, (set, index, object): (usize, u32, u32), then: impl FnMut(SeenRegion)) {
         let (mut anchors, mut began, mut restarts) = (Anchors::new(), false, 0);
         let read = |state: &mut PoolState<D>, piece: &mut Vec<SeenRegion>| {
             // The index may be that of another block by now.

@@ -12,11 +12,11 @@ use crate::memory::{AllocationError, ShortName};
 
 /// An empty memory object on its way from one shard of a pool to another.
 #[derive(Debug)]
-pub(in crate::memory) struct LentBlock<D: Device> {
-    pub(in crate::memory) memory: OwnedMemory<D>,
-    pub(in crate::memory) role: Role,
+pub(crate) struct LentBlock<D: Device> {
+    pub(super) memory: OwnedMemory<D>,
+    pub(super) role: Role,
     /// It is one of the pool's `min_blocks`, of which the other shard now keeps one more.
-    pub(in crate::memory) of_minimum: bool,
+    pub(super) of_minimum: bool,
 }
 
 impl<D: Device> PoolState<D> {
@@ -31,7 +31,7 @@ impl<D: Device> PoolState<D> {
     /// - what the quick lists hold, joined with its free neighbours;
     /// - a block that defragmentation is emptying, which is opened again;
     /// - an empty block of the [other set](Self::other_set), which becomes one of this set.
-    pub(in crate::memory) fn place_in_existing(
+    pub(super) fn place_in_existing(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
@@ -147,7 +147,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Adds a memory object that is new in this pool and places a request in it. On error the memory object is returned.
-    pub(in crate::memory) fn place_in_new_block(
+    pub(super) fn place_in_new_block(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
@@ -190,19 +190,13 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Adds an empty block, for any later request.
-    pub(in crate::memory) fn add_empty(
-        &mut self,
-        slot: &PoolSlot<D>,
-        set: usize,
-        memory: OwnedMemory<D>,
-        role: Role,
-    ) {
+    pub(super) fn add_empty(&mut self, slot: &PoolSlot<D>, set: usize, memory: OwnedMemory<D>, role: Role) {
         self.add_block(set, memory, role);
         slot.counters[set].store(&self.sets[set].statistics);
     }
 
     /// Returns true when [`place_in_existing`](Self::place_in_existing) would find room.
-    pub(in crate::memory) fn would_place(&self, set: usize, rounded: &RoundedRequest) -> bool {
+    pub(super) fn would_place(&self, set: usize, rounded: &RoundedRequest) -> bool {
         let RoundedRequest { request, role, largest_spare, usable, .. } = *rounded;
         if role == Role::DedicatedToAllocation {
             return false;
@@ -216,12 +210,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the empty block that [`lend`](Self::lend) would take out. `in_blocks` says that the request may share
     /// a block.
-    pub(in crate::memory) fn lendable(
-        &self,
-        set: usize,
-        rounded: &RoundedRequest,
-        in_blocks: bool,
-    ) -> Option<u32> {
+    pub(super) fn lendable(&self, set: usize, rounded: &RoundedRequest, in_blocks: bool) -> Option<u32> {
         if rounded.role == Role::DedicatedToAllocation || self.sets[set].empty_blocks == 0 {
             return None;
         }
@@ -233,7 +222,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Takes out an empty memory object that has room for a request, for another shard.
-    pub(in crate::memory) fn lend(
+    pub(super) fn lend(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
@@ -254,7 +243,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns true where the shared blocks of a memory type are no more than the pool's minimum.
-    pub(in crate::memory) fn is_minimum(&self, set: usize) -> bool {
+    pub(super) fn is_minimum(&self, set: usize) -> bool {
         // The minimum counts shared blocks of the memory types with which the pool was created.
         let minimum = self.minimum(set);
         minimum != 0 && self.blocks_of_type(set) <= minimum

@@ -31,7 +31,7 @@ const SIZES: usize = 4;
 
 /// Which sizes of a plan the driver is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum PlanSizes {
+pub(crate) enum PlanSizes {
     /// The largest that the figures allow.
     Wanted,
     /// Those below what was refused: the figures, by which sizes are left out, may have changed since.
@@ -41,8 +41,8 @@ pub(in crate::memory) enum PlanSizes {
 
 /// A plan for a new block: sizes to ask the driver for in turn.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct BlockPlan {
-    pub(in crate::memory) role: Role,
+pub(crate) struct BlockPlan {
+    pub(super) role: Role,
     sizes: [u64; SIZES],
     count: usize,
     /// Ask for dedicated memory of exactly the request's size after all sizes were refused, by all memory types.
@@ -58,24 +58,24 @@ impl BlockPlan {
         Self { role, sizes, count: 1, dedicated_at_last: false, is_last_resort: false }
     }
 
-    pub(in crate::memory) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
         self.sizes[..self.count].iter().copied()
     }
 
     /// Returns the terms for a size of the plan. Of what was refused before, the driver is asked once more for the least that
     /// serves the request, and for nothing larger.
-    pub(in crate::memory) fn terms(&self, size: u64, terms: Terms) -> Terms {
+    pub(crate) fn terms(&self, size: u64, terms: Terms) -> Terms {
         let is_least = self.sizes().last().is_none_or(|least| size <= least);
         Terms { remembered: if is_least { terms.remembered } else { Remembered::Holds }, ..terms }
     }
 
     /// Returns true where nothing is asked for before all other memory types were.
-    pub(in crate::memory) fn is_last_resort(&self) -> bool {
+    pub(super) fn is_last_resort(&self) -> bool {
         self.is_last_resort
     }
 
     /// Returns the sizes to ask for in turn, and the role of each, where a block should have at most `room` bytes.
-    pub(in crate::memory) fn attempts(
+    pub(crate) fn attempts(
         &self,
         sizes: PlanSizes,
         room: u64,
@@ -127,21 +127,21 @@ fn whole_requests(rounded: &RoundedRequest, sizes: &BlockSizes, algorithm: Algor
 
 /// Where new memory comes from, and on what terms.
 #[derive(Debug)]
-pub(in crate::memory) struct Source<D: Device> {
-    pub(in crate::memory) memory_type: MemoryTypeIndex,
-    pub(in crate::memory) terms: Terms,
+pub(crate) struct Source<D: Device> {
+    pub(crate) memory_type: MemoryTypeIndex,
+    pub(crate) terms: Terms,
     /// The residency priority of a block that allocations share.
-    pub(in crate::memory) priority: Priority,
+    pub(crate) priority: Priority,
     /// The residency priority of a dedicated block.
-    pub(in crate::memory) dedicated_priority: Priority,
-    pub(in crate::memory) options: Option<D::MemoryOptions>,
+    pub(crate) dedicated_priority: Priority,
+    pub(crate) options: Option<D::MemoryOptions>,
     /// The pool's debug name.
-    pub(in crate::memory) name: Option<Name>,
+    pub(crate) name: Option<Name>,
 }
 
 impl<D: Device> PoolState<D> {
     /// Returns the bytes of the block that a set would allocate next.
-    pub(in crate::memory) fn next_block_size(&self, set: usize) -> u64 {
+    pub(super) fn next_block_size(&self, set: usize) -> u64 {
         match self.rules.sizing {
             BlockSize::Fixed(size) => size,
             BlockSize::Growing(sizes) => {
@@ -152,7 +152,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of the largest block that a set may have.
-    pub(in crate::memory) fn largest_block_size(&self, set: usize) -> u64 {
+    pub(super) fn largest_block_size(&self, set: usize) -> u64 {
         match self.rules.sizing {
             BlockSize::Fixed(size) => size,
             BlockSize::Growing(sizes) => sizes.largest_in(self.sets[set].heap_size),
@@ -160,7 +160,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Plans the block that a request needs for which the existing ones have no room.
-    pub(in crate::memory) fn plan_block(
+    pub(super) fn plan_block(
         &self,
         set: usize,
         rounded: &RoundedRequest,
@@ -173,7 +173,7 @@ impl<D: Device> PoolState<D> {
 
     /// Refuses a request for `requested` bytes, `size` of them with what it is rounded up to, that no block of a pool
     /// with a fixed block size can hold: more blocks would not help it.
-    pub(in crate::memory) fn check_fixed_block(
+    pub(super) fn check_fixed_block(
         &self,
         set: usize,
         size: u64,
@@ -189,19 +189,19 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns true when the pool has as many blocks as it may have.
-    pub(in crate::memory) fn has_all_blocks(&self) -> bool {
+    pub(super) fn has_all_blocks(&self) -> bool {
         // Blocks that other threads are allocating count: `max_blocks` holds for them as well.
         self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending >= self.rules.max_blocks
     }
 
     /// Returns the refusal of a request for which a pool with [all its blocks](Self::has_all_blocks) has no room.
-    pub(in crate::memory) fn full(&self, set: usize, requested: u64) -> AllocationError {
+    pub(super) fn full(&self, set: usize, requested: u64) -> AllocationError {
         let (free, largest_free) = self.sets[set].room();
         let max_blocks = self.rules.max_blocks;
         AllocationError::PoolFull { requested, max_blocks, free, largest_free, name: ShortName::NONE }
     }
 
-    pub(in crate::memory) fn plan_block_sizes(
+    pub(super) fn plan_block_sizes(
         &self,
         set: usize,
         rounded: &RoundedRequest,
@@ -271,25 +271,25 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the stricter of a request's policy and the pool's: a pool that stays within the budget does so for every
     /// request.
-    pub(in crate::memory) fn budget_policy(&self, of_request: BudgetPolicy) -> BudgetPolicy {
+    pub(super) fn budget_policy(&self, of_request: BudgetPolicy) -> BudgetPolicy {
         let strict = self.rules.budget == BudgetPolicy::WithinBudget;
         if strict { BudgetPolicy::WithinBudget } else { of_request }
     }
 
     /// Returns on what terms a request wants memory.
-    pub(in crate::memory) fn terms(&self, request: &AllocationRequest<'_>) -> Terms {
+    pub(super) fn terms(&self, request: &AllocationRequest<'_>) -> Terms {
         let budget = self.budget_policy(request.options.budget);
         Terms { budget, mapping: request.mapping(), remembered: request.remembered }
     }
 
     /// Returns where the memory for a request comes from.
-    pub(in crate::memory) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
+    pub(super) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
         let ahead = self.source_ahead(set, request.options.budget);
         Source { dedicated_priority: request.options.priority, terms: self.terms(request), ..ahead }
     }
 
     /// Returns where a block comes from that is allocated ahead of demand.
-    pub(in crate::memory) fn source_ahead(&self, set: usize, budget: BudgetPolicy) -> Source<D> {
+    pub(super) fn source_ahead(&self, set: usize, budget: BudgetPolicy) -> Source<D> {
         let memory_type = self.sets[set].memory_type;
         let Rules { priority, options, name, .. } = &self.rules;
         let (priority, options, name) = (*priority, options.clone(), name.clone());

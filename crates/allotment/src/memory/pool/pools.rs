@@ -36,16 +36,16 @@ const ROUNDED_GRANULARITY: u64 = 4096;
 
 /// What pools do unless their description says otherwise.
 #[derive(Clone, Debug)]
-pub(in crate::memory) struct PoolDefaults {
-    pub(in crate::memory) algorithm: Algorithm,
-    pub(in crate::memory) block_sizes: BlockSizes,
+pub(crate) struct PoolDefaults {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) block_sizes: BlockSizes,
     /// Of single memory types; of two entries for one type the first counts.
-    pub(in crate::memory) block_sizes_of_types: Vec<(MemoryTypeIndex, BlockSizes)>,
-    pub(in crate::memory) empty_blocks: EmptyBlockPolicy,
-    pub(in crate::memory) block_growth: BlockGrowth,
-    pub(in crate::memory) memory_types: MemoryTypeMask,
+    pub(crate) block_sizes_of_types: Vec<(MemoryTypeIndex, BlockSizes)>,
+    pub(crate) empty_blocks: EmptyBlockPolicy,
+    pub(crate) block_growth: BlockGrowth,
+    pub(crate) memory_types: MemoryTypeMask,
     /// The most shards of a pool.
-    pub(in crate::memory) shards: u32,
+    pub(crate) shards: u32,
 }
 
 impl PoolDefaults {
@@ -58,7 +58,7 @@ impl PoolDefaults {
 
 /// All pools of an allocator, and the device's memory below them.
 #[derive(Debug)]
-pub(in crate::memory) struct Pools<D: Device> {
+pub(crate) struct Pools<D: Device> {
     pub(super) device: D,
     /// The number of the allocator.
     pub(super) id: u32,
@@ -86,7 +86,7 @@ pub(in crate::memory) struct Pools<D: Device> {
 }
 
 impl<D: Device> Pools<D> {
-    pub(in crate::memory) fn new(
+    pub(crate) fn new(
         device: D,
         id: u32,
         (heaps, time, events): (Heaps, Time, EventLog),
@@ -117,64 +117,64 @@ impl<D: Device> Pools<D> {
     }
 
     #[inline]
-    pub(in crate::memory) fn device(&self) -> &D {
+    pub(crate) fn device(&self) -> &D {
         &self.device
     }
 
     #[inline]
-    pub(in crate::memory) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
     #[inline]
-    pub(in crate::memory) fn heaps(&self) -> &Heaps {
+    pub(crate) fn heaps(&self) -> &Heaps {
         &self.heaps
     }
 
     #[inline]
-    pub(in crate::memory) fn time(&self) -> &Time {
+    pub(crate) fn time(&self) -> &Time {
         &self.time
     }
 
     #[inline]
-    pub(in crate::memory) fn events(&self) -> &EventLog {
+    pub(crate) fn events(&self) -> &EventLog {
         &self.events
     }
 
     #[inline]
-    pub(in crate::memory) fn to_do(&self) -> &ToDo<D> {
+    pub(crate) fn to_do(&self) -> &ToDo<D> {
         &self.to_do
     }
 
     #[inline]
-    pub(in crate::memory) fn active(&self) -> &ActivePools {
+    pub(crate) fn active(&self) -> &ActivePools {
         &self.active
     }
 
     /// Returns the memory objects of all pools.
     #[inline]
-    pub(in crate::memory) fn objects(&self) -> &Arc<MemoryObjects> {
+    pub(crate) fn objects(&self) -> &Arc<MemoryObjects> {
         self.slots.objects()
     }
 
     /// Returns the slot at an index; `None` where there never was one.
     #[inline]
-    pub(in crate::memory) fn get(&self, index: u32) -> Option<&PoolSlot<D>> {
+    pub(crate) fn get(&self, index: u32) -> Option<&PoolSlot<D>> {
         self.slots.get(index)
     }
 
     /// Returns the number of slots, those that were never created included.
-    pub(in crate::memory) fn slot_count(&self) -> u32 {
+    pub(crate) fn slot_count(&self) -> u32 {
         self.slot_count.load(Ordering::Acquire)
     }
 
     /// Returns true when maintenance allocates and frees blocks, rather than the threads that make requests.
-    pub(in crate::memory) fn grows_ahead(&self) -> bool {
+    pub(crate) fn grows_ahead(&self) -> bool {
         matches!(self.defaults.block_growth, BlockGrowth::Ahead(_))
     }
 
     /// Creates the default pool at an index.
-    pub(in crate::memory) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
+    pub(super) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
         let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());
         let (memory_type, served) = Served::by(place);
         let properties = self.device.properties();
@@ -209,12 +209,12 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns all pool slots that exist, default pools first.
-    pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
         self.indexed_slots().map(|(_, slot)| slot)
     }
 
     /// Returns all pool slots that exist, with their indices.
-    pub(in crate::memory) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+    pub(crate) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         // Default pools of shards that no thread used have an index each, and no slot.
         let default = 0..self.used_shards.load(Ordering::Acquire) * self.pools_per_shard();
         let used = self.used_groups.load(Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the slots of custom pools, with their indices.
-    pub(in crate::memory) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+    pub(crate) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         // A slot is counted before it is created, so an index without a slot is skipped.
         let count = self.slot_count.load(Ordering::Acquire);
         let custom = self.default_pool_count()..count;
@@ -236,27 +236,24 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the slots of the default pools of a memory type.
-    pub(in crate::memory) fn default_slots(
-        &self,
-        memory_type: MemoryTypeIndex,
-    ) -> impl Iterator<Item = &PoolSlot<D>> {
+    pub(crate) fn default_slots(&self, memory_type: MemoryTypeIndex) -> impl Iterator<Item = &PoolSlot<D>> {
         let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
         let is_of_type = move |index: u32| Served::by(index % self.pools_per_shard()).0 == memory_type;
         default.filter(move |&(index, _)| is_of_type(index)).map(|(_, slot)| slot)
     }
 
     /// Returns the number of default pools per shard.
-    pub(in crate::memory) fn pools_per_shard(&self) -> u32 {
+    pub(crate) fn pools_per_shard(&self) -> u32 {
         self.device.properties().memory_types.len() as u32 * POOLS_PER_TYPE
     }
 
     /// Returns the number of default pools of all shards. Those of shard 0 come first, in the order of memory types.
-    pub(in crate::memory) fn default_pool_count(&self) -> u32 {
+    pub(crate) fn default_pool_count(&self) -> u32 {
         self.pools_per_shard() * self.defaults.shards
     }
 
     /// Returns the shards of the default pool for a request.
-    pub(in crate::memory) fn default_pool_for(
+    pub(crate) fn default_pool_for(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -268,12 +265,12 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the shards of the default pool whose shard 0 is in a slot.
-    pub(in crate::memory) fn shards_of_default(&self, first: u32) -> PoolShards {
+    pub(crate) fn shards_of_default(&self, first: u32) -> PoolShards {
         PoolShards { first, stride: self.pools_per_shard(), count: self.defaults.shards }
     }
 
     /// Iterates over the shards of the default pools that serve the same for the other groups of movers.
-    pub(in crate::memory) fn default_pools_of_others(
+    pub(crate) fn default_pools_of_others(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -286,14 +283,14 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns true if the CPU's accesses to memory of this type need flushes and invalidates.
-    pub(in crate::memory) fn needs_flush(&self, memory_type: MemoryTypeIndex) -> bool {
+    pub(crate) fn needs_flush(&self, memory_type: MemoryTypeIndex) -> bool {
         let found = self.device.properties().memory_type(memory_type);
         found.is_some_and(|found| found.properties.needs_flush())
     }
 
     /// Returns what offsets and sizes in memory of this type are multiples of, so that no flush touches two
     /// allocations. A size only: 1 also where memory needs flushes and its atoms are single bytes.
-    pub(in crate::memory) fn flush_multiple(&self, memory_type: MemoryTypeIndex) -> Alignment {
+    pub(super) fn flush_multiple(&self, memory_type: MemoryTypeIndex) -> Alignment {
         if self.needs_flush(memory_type) {
             self.device.properties().limits.non_coherent_atom_size
         } else {
@@ -303,19 +300,19 @@ impl<D: Device> Pools<D> {
 
     /// Creates the token of an allocation.
     #[inline]
-    pub(in crate::memory) fn token_of(&self, pool: u32, in_use: RecordInUse) -> Allocation {
+    pub(crate) fn token_of(&self, pool: u32, in_use: RecordInUse) -> Allocation {
         let (record, generation) = (in_use.record(), in_use.generation());
         Allocation { allocator: self.id, pool, record, generation }
     }
 
     /// Returns true if the CPU can map memory of this type.
-    pub(in crate::memory) fn is_host_visible(&self, memory_type: MemoryTypeIndex) -> bool {
+    pub(crate) fn is_host_visible(&self, memory_type: MemoryTypeIndex) -> bool {
         let found = self.device.properties().memory_type(memory_type);
         found.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE))
     }
 
     /// Returns which blocks of a memory type may serve a request.
-    pub(in crate::memory) fn usable_blocks(
+    pub(crate) fn usable_blocks(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -340,7 +337,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns the refusal of all sizes of a plan, where each of them was refused before and nothing has changed since.
     /// Costs no driver call.
-    pub(in crate::memory) fn known_refusal(
+    pub(super) fn known_refusal(
         &self,
         plan: &BlockPlan,
         (sizes, rounded): (PlanSizes, &RoundedRequest),
@@ -359,7 +356,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the name of a default pool.
-    pub(in crate::memory) fn default_pool_name(&self, index: u32) -> Name {
+    pub(crate) fn default_pool_name(&self, index: u32) -> Name {
         if index >= self.default_pool_count() {
             return Name::Static("custom");
         }

@@ -25,28 +25,28 @@ const LOOKS: u64 = 4;
 /// As a pair they would be returned through memory: written in two halves, and read back as a whole at once, for which the
 /// processor waits until both halves are in the cache.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct RecordInUse(u64);
+pub(crate) struct RecordInUse(u64);
 
 impl RecordInUse {
     #[inline]
-    pub(in crate::memory) fn new(record: u32, generation: u32) -> Self {
+    pub(super) fn new(record: u32, generation: u32) -> Self {
         Self(u64::from(record) << 32 | u64::from(generation))
     }
 
     #[inline]
-    pub(in crate::memory) fn record(self) -> u32 {
+    pub(super) fn record(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
     #[inline]
-    pub(in crate::memory) fn generation(self) -> u32 {
+    pub(super) fn generation(self) -> u32 {
         self.0 as u32
     }
 }
 
 /// Where a request was placed: its shard and its record. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct QuickPlace {
+pub(crate) struct QuickPlace {
     in_use: RecordInUse,
     /// One more than the index of the shard's slot.
     slot: NonZeroU32,
@@ -61,19 +61,19 @@ impl QuickPlace {
 
     /// Returns the index of the shard's slot.
     #[inline]
-    pub(in crate::memory) fn pool(self) -> u32 {
+    pub(crate) fn pool(self) -> u32 {
         self.slot.get() - 1
     }
 
     #[inline]
-    pub(in crate::memory) fn in_use(self) -> RecordInUse {
+    pub(crate) fn in_use(self) -> RecordInUse {
         self.in_use
     }
 }
 
 impl<D: Device> PoolSlot<D> {
     /// Returns all waiting ranges to their blocks. A reader of the events is told.
-    pub(in crate::memory) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         locked(&self.state).iter_mut().for_each(PoolState::flush_quick_lists_and_say_so);
     }
 }
@@ -82,7 +82,7 @@ impl<D: Device> PoolState<D> {
     /// Places an [ordinary](AllocationOptions::is_ordinary) request in a range that was freed a moment ago. Nearly all
     /// small requests of a steady program are placed here. The range has the [rounded](Self::rounded_size) size at least. Returns
     /// its record.
-    pub(in crate::memory) fn place_quickly(
+    pub(super) fn place_quickly(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
@@ -120,12 +120,7 @@ impl<D: Device> PoolState<D> {
     /// Frees an allocation, where that empties no block and no tick is due: its range waits in the quick lists, or is joined with
     /// its neighbours. Returns whether it had a label, which is [taken](Self::take_label) next; `None`, with nothing changed,
     /// where the free needs the full path.
-    pub(in crate::memory) fn free_quickly(
-        &mut self,
-        slot: &PoolSlot<D>,
-        entry: &Record,
-        record: u32,
-    ) -> Option<bool> {
+    pub(super) fn free_quickly(&mut self, slot: &PoolSlot<D>, entry: &Record, record: u32) -> Option<bool> {
         // Here and not on the full path: whether the pool was at rest must not decide where the range goes, or a replay, whose
         // clock is read at other times, would place the next requests elsewhere.
         self.wake();
@@ -165,7 +160,7 @@ impl<D: Device> PoolState<D> {
 
     /// Empties the label of an allocation that was freed quickly. Returns its name, to be dropped after the lock.
     #[cold]
-    pub(in crate::memory) fn take_label(&mut self, record: u32) -> Option<Name> {
+    pub(super) fn take_label(&mut self, record: u32) -> Option<Name> {
         core::mem::take(&mut self.labels[record as usize]).name
     }
 
@@ -175,7 +170,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns up to `count` waiting ranges of a set to its blocks.
-    pub(in crate::memory) fn flush_quick_list_up_to(&mut self, set: usize, count: usize) {
+    pub(super) fn flush_quick_list_up_to(&mut self, set: usize, count: usize) {
         let mut left = count;
         while left != 0 {
             let mut records = [0; TOGETHER];
@@ -228,7 +223,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the waiting ranges of all sets to their blocks, for a walk over the regions, a preview, or a request that
     /// finds no room. A reader of the events is told: it shows where no allocation and no free does.
-    pub(in crate::memory) fn flush_quick_lists_and_say_so(&mut self) {
+    pub(super) fn flush_quick_lists_and_say_so(&mut self) {
         if self.sets.iter().any(|set| set.quick.len() != 0) {
             self.emit_of_pool(|pool| Event::Joined { pool });
             self.flush_quick_lists();
@@ -236,7 +231,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the waiting ranges of all sets to their blocks.
-    pub(in crate::memory) fn flush_quick_lists(&mut self) {
+    pub(super) fn flush_quick_lists(&mut self) {
         for set in 0..self.sets.len() {
             self.flush_quick_list(set);
         }

@@ -22,14 +22,14 @@ use crate::sync::locked;
 /// Packed, so that two details fill a cache line.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
-pub(in crate::memory) struct Detail {
+pub(crate) struct Detail {
     handle: Handle,
     /// Bytes that the range has.
-    pub(in crate::memory) occupied: u64,
-    pub(in crate::memory) block: u32,
-    pub(in crate::memory) set: u8,
+    pub(crate) occupied: u64,
+    pub(crate) block: u32,
+    pub(crate) set: u8,
     /// The shard that has the block.
-    pub(in crate::memory) home: u8,
+    pub(crate) home: u8,
     bits: Bits,
 }
 
@@ -95,14 +95,14 @@ impl Bits {
 impl Detail {
     /// Describes the range of an allocation.
     #[inline]
-    pub(in crate::memory) fn range(&self) -> BlockRange {
+    pub(crate) fn range(&self) -> BlockRange {
         let Self { handle, block, home, .. } = *self;
         BlockRange { home, dedicated: self.bits.has(Bits::DEDICATED), block, handle }
     }
 
     /// Returns the sizes of an allocation whose record says that `requested` bytes were requested.
     #[inline]
-    pub(in crate::memory) fn sizes(&self, requested: u64) -> Sizes {
+    pub(super) fn sizes(&self, requested: u64) -> Sizes {
         Sizes { requested, occupied: self.occupied }
     }
 
@@ -113,11 +113,11 @@ impl Detail {
     }
 
     /// Returns true if a buffer or an image that the allocator created is bound there; safe code may copy to and from it.
-    pub(in crate::memory) fn has_resource(&self) -> bool {
+    pub(super) fn has_resource(&self) -> bool {
         self.bits.has(Bits::HAS_RESOURCE)
     }
 
-    pub(in crate::memory) fn set_has_resource(&mut self, has: bool) {
+    pub(super) fn set_has_resource(&mut self, has: bool) {
         self.bits.set(Bits::HAS_RESOURCE, has);
     }
 
@@ -135,7 +135,7 @@ impl Detail {
     }
 
     #[inline]
-    pub(in crate::memory) fn state(&self) -> DetailState {
+    pub(super) fn state(&self) -> DetailState {
         match self.bits.pair(Bits::STATE) {
             0 => DetailState::Settled,
             1 => DetailState::Moving,
@@ -145,11 +145,11 @@ impl Detail {
     }
 
     #[inline]
-    pub(in crate::memory) fn set_state(&mut self, state: DetailState) {
+    pub(super) fn set_state(&mut self, state: DetailState) {
         self.bits.set_pair(Bits::STATE, state as u16);
     }
 
-    pub(in crate::memory) fn movability(&self) -> Movability {
+    pub(crate) fn movability(&self) -> Movability {
         match self.bits.pair(Bits::MOVABILITY) {
             0 => Movability::Pinned,
             1 => Movability::Copied,
@@ -157,11 +157,11 @@ impl Detail {
         }
     }
 
-    pub(in crate::memory) fn set_movability(&mut self, movability: Movability) {
+    pub(super) fn set_movability(&mut self, movability: Movability) {
         self.bits.set_pair(Bits::MOVABILITY, movability as u16);
     }
 
-    pub(in crate::memory) fn kind(&self) -> ResourceKind {
+    pub(crate) fn kind(&self) -> ResourceKind {
         match self.bits.pair(Bits::KIND) {
             0 => ResourceKind::Buffer,
             1 => ResourceKind::LinearImage,
@@ -171,7 +171,7 @@ impl Detail {
     }
 
     /// Returns the alignment of the offset, with that of the pool.
-    pub(in crate::memory) fn alignment(&self) -> Alignment {
+    pub(super) fn alignment(&self) -> Alignment {
         let alignment = Alignment::new(1 << (self.bits.0 >> Bits::ALIGNMENT));
         debug_assert!(alignment.is_ok(), "the exponent is one of an alignment");
         alignment.unwrap_or_default()
@@ -192,7 +192,7 @@ impl Detail {
     }
 
     /// Gives an allocation another range. A move of it, if any, is over then.
-    pub(in crate::memory) fn hold(&mut self, range: BlockRange, occupied: u64, may_wait: bool) {
+    pub(super) fn hold(&mut self, range: BlockRange, occupied: u64, may_wait: bool) {
         let BlockRange { home, dedicated, block, handle } = range;
         (self.home, self.block, self.handle, self.occupied) = (home, block, handle, occupied);
         self.bits.set(Bits::DEDICATED, dedicated);
@@ -217,7 +217,7 @@ const _: () = assert!(size_of::<Label>() == 64, "a label fills one cache line");
 
 /// What is happening to an allocation, or to its range after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum DetailState {
+pub(crate) enum DetailState {
     /// It is live, and no move is under way.
     Settled,
     /// A destination is reserved, or the bytes are being copied there.
@@ -232,11 +232,11 @@ pub(in crate::memory) enum DetailState {
 /// have none. Fills a cache line, which it would else share with its neighbours in the list.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
-pub(in crate::memory) struct Label {
-    pub(in crate::memory) name: Option<Name>,
-    pub(in crate::memory) user_data: u64,
-    pub(in crate::memory) category: &'static str,
-    pub(in crate::memory) call_site: Option<CallSite>,
+pub(crate) struct Label {
+    pub(crate) name: Option<Name>,
+    pub(crate) user_data: u64,
+    pub(crate) category: &'static str,
+    pub(crate) call_site: Option<CallSite>,
 }
 
 impl Label {
@@ -258,38 +258,34 @@ impl Label {
 
 /// A range as an allocation holds it: what two allocations exchange when one of them is moved.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct HeldRange {
-    pub(in crate::memory) range: BlockRange,
-    pub(in crate::memory) sizes: Sizes,
+pub(crate) struct HeldRange {
+    pub(super) range: BlockRange,
+    pub(super) sizes: Sizes,
     /// What the record of the allocation says.
-    pub(in crate::memory) place: RawPlace,
+    pub(super) place: RawPlace,
 }
 
 impl<D: Device> PoolSlot<D> {
     /// Notes that a resource is bound to an allocation. A pool with resources cannot be reset.
-    pub(in crate::memory) fn note_resource(&self, record: u32) {
+    pub(crate) fn note_resource(&self, record: u32) {
         let mut guard = locked(&self.state);
         let detail = guard.as_mut().and_then(|state| state.detail_mut(record));
         detail.into_iter().for_each(|detail| detail.set_has_resource(true));
     }
 
     /// Returns what there is to know of an allocation; `None` where it was freed.
-    pub(in crate::memory) fn allocation_info(
-        &self,
-        record: u32,
-        generation: u32,
-    ) -> Option<AllocationInfo<D>> {
+    pub(crate) fn allocation_info(&self, record: u32, generation: u32) -> Option<AllocationInfo<D>> {
         self.with_live(record, generation, |state, _| state.allocation_info(self, record))
     }
 
     /// Returns the beginning of an allocation's name, for an error; `None` where it was freed.
-    pub(in crate::memory) fn short_name(&self, record: u32, generation: u32) -> Option<ShortName> {
+    pub(crate) fn short_name(&self, record: u32, generation: u32) -> Option<ShortName> {
         self.with_live(record, generation, |state, _| Some(ShortName::of(state.label(record).name.as_ref())))
     }
 
     /// Changes the label of an allocation, and writes an event of that. Returns what `change` returned; `None` where the
     /// allocation was freed.
-    pub(in crate::memory) fn change_label<T>(
+    pub(crate) fn change_label<T>(
         &self,
         record: u32,
         generation: u32,
@@ -303,7 +299,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Notes where the program made an allocation.
-    pub(in crate::memory) fn note_call_site(&self, record: u32, generation: u32, site: Option<CallSite>) {
+    pub(crate) fn note_call_site(&self, record: u32, generation: u32, site: Option<CallSite>) {
         _ = self.with_live(record, generation, |state, _| {
             state.label_mut(record)?.call_site = site;
             state.emit_call_site(record);
@@ -312,20 +308,20 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Returns whether an allocation may move, and whether it has a place to move to; `None` where it was freed.
-    pub(in crate::memory) fn movable_and_moving(&self, record: u32, generation: u32) -> Option<(bool, bool)> {
+    pub(crate) fn movable_and_moving(&self, record: u32, generation: u32) -> Option<(bool, bool)> {
         self.with_live(record, generation, |state, entry| {
             Some((entry.is_movable(), state.detail(record)?.state() == DetailState::Moving))
         })
     }
 
     /// Returns true if the memory of an allocation that lives is mapped.
-    pub(in crate::memory) fn is_mapped(&self, record: u32, generation: u32) -> bool {
+    pub(crate) fn is_mapped(&self, record: u32, generation: u32) -> bool {
         let address = self.with_live(record, generation, |_, entry| entry.read(&self.objects).address);
         address.is_some()
     }
 
     /// Notes that the resource of an allocation has a handle for the place that a pass moved it to.
-    pub(in crate::memory) fn end_moved(&self, record: u32, generation: u32) -> Result<(), AccessError> {
+    pub(crate) fn end_moved(&self, record: u32, generation: u32) -> Result<(), AccessError> {
         // Under the lock, so that no pass moves the memory once more between the check and the change.
         let _guard = locked(&self.state);
         let entry = self.records.get(record).filter(|entry| entry.generation() == generation);
@@ -355,7 +351,7 @@ impl<D: Device> PoolState<D> {
     /// Returns the index of the record that the next allocation gets. It stays free until [`publish`](Self::publish)
     /// takes it, so that a refused request has nothing to undo.
     #[inline]
-    pub(in crate::memory) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+    pub(super) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
         let index = self.details.next_index();
         if index < self.details.bound() {
             // Vacant, and no vacant record is spent.
@@ -383,7 +379,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Enters an allocation under the record that [`next_record`](Self::next_record) returned, where tokens find it.
-    pub(in crate::memory) fn publish(
+    pub(super) fn publish(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
@@ -497,27 +493,27 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the details of a live allocation.
-    pub(in crate::memory) fn detail(&self, record: u32) -> Option<&Detail> {
+    pub(crate) fn detail(&self, record: u32) -> Option<&Detail> {
         self.details.get(record).filter(|detail| !detail.is_waiting())
     }
 
     /// Returns the details of a live allocation, mutably.
-    pub(in crate::memory) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
+    pub(super) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
         self.details.get_mut(record).filter(|detail| !detail.is_waiting())
     }
 
     /// Reads a part of the label of an allocation, which may be gone; 0 where the label is gone as well.
-    pub(in crate::memory) fn read_label(&self, record: u32) -> u32 {
+    pub(super) fn read_label(&self, record: u32) -> u32 {
         self.labels.get(record as usize).map_or(0, |label| label.user_data as u32)
     }
 
     /// Returns the label of an allocation that is live.
-    pub(in crate::memory) fn label(&self, record: u32) -> &Label {
+    pub(crate) fn label(&self, record: u32) -> &Label {
         &self.labels[record as usize]
     }
 
     /// Returns the label of a live allocation, mutably.
-    pub(in crate::memory) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
+    pub(super) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
         let detail = self.details.get_mut(record).filter(|detail| !detail.is_waiting())?;
         // Set before the caller changes the label: a quick free clears only the labels that it knows of.
         detail.bits.set(Bits::LABELLED, true);
@@ -525,12 +521,12 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the number of records that the pool has used at once.
-    pub(in crate::memory) fn records(&self) -> u32 {
+    pub(super) fn records(&self) -> u32 {
         self.details.bound()
     }
 
     /// Iterates over the records and details of all live allocations.
-    pub(in crate::memory) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
+    pub(super) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
         self.details.iter().filter(|(_, detail)| !detail.is_waiting())
     }
 }

@@ -31,7 +31,7 @@ use crate::sync::locked;
 
 /// Whether a shard was asked for this request before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Asked {
+pub(crate) enum Asked {
     First {
         /// Something may wait for the GPU that could be destroyed.
         may_reclaim: bool,
@@ -45,7 +45,7 @@ pub(in crate::memory) enum Asked {
     clippy::large_enum_variant,
     reason = "it is returned once for each driver call, and looked at at once"
 )]
-pub(in crate::memory) enum Answer<'a, D: Device> {
+pub(crate) enum Answer<'a, D: Device> {
     Placed(Placed<D>),
     /// No block has room. What the GPU has finished with is destroyed before a block is allocated.
     Reclaim,
@@ -59,17 +59,17 @@ pub(in crate::memory) enum Answer<'a, D: Device> {
 /// A request that has its place.
 #[derive(Debug)]
 #[must_use = "the priority of its memory may have to be set"]
-pub(in crate::memory) struct Placed<D: Device> {
-    pub(in crate::memory) in_use: RecordInUse,
+pub(crate) struct Placed<D: Device> {
+    pub(crate) in_use: RecordInUse,
     /// Of the memory, which is reused: to be set with no lock held.
-    pub(in crate::memory) changed_priority: Option<(D::Memory, Priority)>,
+    pub(crate) changed_priority: Option<(D::Memory, Priority)>,
     /// The pool has less room than the maintenance thread keeps there.
-    pub(in crate::memory) is_low: bool,
+    pub(crate) is_low: bool,
 }
 
 /// Which block a request waits for, of those that other threads are allocating.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) enum AwaitedBlock {
+pub(crate) enum AwaitedBlock {
     /// The shared block of a set.
     OfSet(usize),
     Any,
@@ -77,13 +77,13 @@ pub(in crate::memory) enum AwaitedBlock {
 
 /// A block that a request needs. The pool counts it as pending until it is [inserted](PendingBlock::insert).
 #[derive(Debug)]
-pub(in crate::memory) struct NeededBlock<'a, D: Device> {
-    pub(in crate::memory) pending: PendingBlock<'a, D>,
-    pub(in crate::memory) plan: BlockPlan,
-    pub(in crate::memory) rounded: RoundedRequest,
-    pub(in crate::memory) source: Source<D>,
+pub(crate) struct NeededBlock<'a, D: Device> {
+    pub(crate) pending: PendingBlock<'a, D>,
+    pub(crate) plan: BlockPlan,
+    pub(crate) rounded: RoundedRequest,
+    pub(crate) source: Source<D>,
     /// When the request found that it needs the block.
-    pub(in crate::memory) now: Moment,
+    pub(crate) now: Moment,
 }
 
 /// What a shard says to a resource that comes with its own memory.
@@ -92,7 +92,7 @@ pub(in crate::memory) struct NeededBlock<'a, D: Device> {
     clippy::large_enum_variant,
     reason = "it is returned once for each driver call, and looked at at once"
 )]
-pub(in crate::memory) enum Expected<'a, D: Device> {
+pub(crate) enum Expected<'a, D: Device> {
     Block(NeededBlock<'a, D>),
     /// As [`Answer::Full`].
     Full(OwnedMemory<D>),
@@ -100,7 +100,7 @@ pub(in crate::memory) enum Expected<'a, D: Device> {
 
 /// What a shard would do for a request.
 #[derive(Debug)]
-pub(in crate::memory) enum WouldPlace {
+pub(crate) enum WouldPlace {
     Fits {
         memory_type: MemoryTypeIndex,
     },
@@ -114,7 +114,7 @@ pub(in crate::memory) enum WouldPlace {
 
 impl<D: Device> Pools<D> {
     /// Asks a shard for a place, whose lock the caller holds: steps 3, 4 and 6.
-    pub(in crate::memory) fn ask<'a>(
+    pub(crate) fn ask<'a>(
         &self,
         LockedShard { slot, mut guard, .. }: LockedShard<'a, D>,
         (set, sizes): (usize, PlanSizes),
@@ -170,7 +170,7 @@ impl<D: Device> Pools<D> {
     /// [`insert_block`](Self::insert_block), also when it is a refusal; or it frees the empty block that was in the way.
     ///
     /// The memory has exactly the size of the resource, as the API demands, so nothing is rounded.
-    pub(in crate::memory) fn expect_dedicated<'a>(
+    pub(crate) fn expect_dedicated<'a>(
         &self,
         slot: &'a PoolSlot<D>,
         set: usize,
@@ -193,7 +193,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns what a shard would do for a request.
-    pub(in crate::memory) fn would_place(
+    pub(crate) fn would_place(
         &self,
         slot: &PoolSlot<D>,
         set: usize,
@@ -217,7 +217,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns how many bytes the blocks of a pool have to give back before a request that was refused gets a block of its own
     /// size there; `None` where no number of bytes helps.
-    pub(in crate::memory) fn missing_by_own_pool(
+    pub(super) fn missing_by_own_pool(
         &self,
         (state, set): (&PoolState<D>, usize),
         rounded: &RoundedRequest,
@@ -233,7 +233,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns how many bytes of a heap any of its pools have to give back before a request that was refused gets a block of
     /// its own size; `None` where no number of bytes helps.
-    pub(in crate::memory) fn missing_by_any_pool(
+    pub(super) fn missing_by_any_pool(
         &self,
         (state, set): (&PoolState<D>, usize),
         rounded: &RoundedRequest,
@@ -267,7 +267,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Rounds a request for one block set of a pool (step 3).
-    pub(in crate::memory) fn round_request(
+    pub(super) fn round_request(
         &self,
         state: &PoolState<D>,
         set: usize,
@@ -294,7 +294,7 @@ impl<D: Device> Pools<D> {
 
 impl<D: Device> PoolSlot<D> {
     /// Waits until a block is there, or refused, that another thread is allocating.
-    pub(in crate::memory) fn wait_for_block(&self, awaited: AwaitedBlock) {
+    pub(crate) fn wait_for_block(&self, awaited: AwaitedBlock) {
         let guard = locked(&self.state);
         let is_pending = |state: &PoolState<D>| match awaited {
             AwaitedBlock::OfSet(set) => state.sets[set].growing,
@@ -342,7 +342,7 @@ impl<D: Device> PoolSlot<D> {
 impl<'a, D: Device> PendingBlock<'a, D> {
     /// Adds the memory that the driver allocated to the pool and places the request in it; or notes that it was refused. On
     /// error the memory is returned, if there is any.
-    pub(in crate::memory) fn insert(
+    pub(crate) fn insert(
         self,
         memory: Result<(OwnedMemory<D>, Role), AllocationError>,
         rounded: &RoundedRequest,

@@ -156,13 +156,13 @@ pub fn allocate_as_thread(thread: u32) -> u32 {
 
 /// Returns the shard that this thread uses; in a pool with fewer shards, the remainder counts.
 #[inline]
-pub(in crate::memory) fn own_shard() -> u32 {
+pub(super) fn own_shard() -> u32 {
     SHARD.get()
 }
 
 /// Returns the shard that this thread uses in a pool with `count` shards.
 #[inline]
-pub(in crate::memory) fn own_shard_of(count: u32) -> u32 {
+pub(super) fn own_shard_of(count: u32) -> u32 {
     let own = own_shard();
     // A division takes as long as ten other instructions, and threads seldom have numbers beyond the shards.
     if own < count { own } else { own % count }
@@ -184,7 +184,7 @@ fn with_residence<R>(f: impl FnOnce(&mut Residence) -> R) -> Option<R> {
 
 /// How many threads use each shard of an allocator's pools. Shared, but touched only by threads that contend.
 #[derive(Clone, Debug)]
-pub(in crate::memory) struct Residents(Arc<Counts>);
+pub(super) struct Residents(Arc<Counts>);
 
 impl Default for Residents {
     fn default() -> Self {
@@ -242,7 +242,7 @@ impl Residents {
 
     /// Makes the thread use a shard, and count as one that moves from there when it finds it locked once more.
     #[cfg(test)]
-    pub(in crate::memory) fn on_the_verge_of_moving(&self, shard: u32) {
+    pub(crate) fn on_the_verge_of_moving(&self, shard: u32) {
         allocate_as_thread(shard);
         self.note_contended(Contended::Briefly);
         CONTENTION.set(MOVE_AT - 1);
@@ -250,7 +250,7 @@ impl Residents {
 
     /// Counts as many residents of shard 0 as no test has threads.
     #[cfg(test)]
-    pub(in crate::memory) fn crowd(&self) {
+    pub(crate) fn crowd(&self) {
         self.0[0].fetch_add(1000, Relaxed);
     }
 }

@@ -15,59 +15,54 @@ use crate::sync::locked;
 
 /// What a request needs in a block set.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Needed {
+pub(crate) struct Needed {
     /// Bytes of a range in one of its blocks, and their alignment.
-    pub(in crate::memory) bytes: u64,
-    pub(in crate::memory) alignment: Alignment,
+    pub(crate) bytes: u64,
+    pub(crate) alignment: Alignment,
     /// Bytes that the blocks of the set have to give back before the request gets a block of its own; `None` where no number of
     /// bytes helps.
-    pub(in crate::memory) missing: Option<u64>,
-    pub(in crate::memory) heap: MemoryHeapIndex,
+    pub(crate) missing: Option<u64>,
+    pub(crate) heap: MemoryHeapIndex,
 }
 
 /// A block as a survey sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct BlockSeen {
-    pub(in crate::memory) index: u32,
-    pub(in crate::memory) size: u64,
-    pub(in crate::memory) shared: bool,
+pub(crate) struct BlockSeen {
+    pub(crate) index: u32,
+    pub(crate) size: u64,
+    pub(crate) shared: bool,
     /// Another run is emptying it, or is going to; or an earlier one has, and its old places are not free yet.
-    pub(in crate::memory) of_another_run: bool,
+    pub(crate) of_another_run: bool,
 }
 
 /// A block set of a shard as a survey sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct SetSeen {
+pub(crate) struct SetSeen {
     /// The requests that the shard has served.
-    pub(in crate::memory) requests: u32,
+    pub(crate) requests: u32,
     /// No thread allocates in the shard at present.
-    pub(in crate::memory) is_idle: bool,
+    pub(crate) is_idle: bool,
     /// The shared blocks that the set keeps.
-    pub(in crate::memory) least_blocks: u32,
+    pub(crate) least_blocks: u32,
     /// Bytes that must stay free for coming requests.
-    pub(in crate::memory) ahead: u64,
+    pub(crate) ahead: u64,
 }
 
 impl<D: Device> PoolSlot<D> {
     /// Returns the pool's shards and the heap of each block set; `None` where there is no pool.
-    pub(in crate::memory) fn heaps_of_sets(&self) -> Option<(PoolShards, Vec<MemoryHeapIndex>)> {
+    pub(crate) fn heaps_of_sets(&self) -> Option<(PoolShards, Vec<MemoryHeapIndex>)> {
         let guard = locked(&self.state);
         let state = guard.as_ref()?;
         Some((state.shards, state.sets.iter().map(|set| set.heap).collect()))
     }
 
     /// Returns whether the blocks of the pool take new ranges at their ends only.
-    pub(in crate::memory) fn is_linear(&self) -> bool {
+    pub(crate) fn is_linear(&self) -> bool {
         locked(&self.state).as_ref().is_some_and(|state| state.rules.algorithm == Algorithm::Linear)
     }
 
     /// Returns a block set and its blocks, for the run with a key. `None` where there is no set of this number.
-    pub(in crate::memory) fn survey_blocks(
-        &self,
-        set: u8,
-        run: u64,
-        tick: u64,
-    ) -> Option<(SetSeen, Vec<BlockSeen>)> {
+    pub(crate) fn survey_blocks(&self, set: u8, run: u64, tick: u64) -> Option<(SetSeen, Vec<BlockSeen>)> {
         let at = usize::from(set);
         let there = self.counters.get(at)?.load();
         // The counters are read without the lock. They may be a little old; then the vector grows under it.
@@ -92,12 +87,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Adds the allocations among up to `count` records from `first` on to `seen`. Returns true when there are more records.
-    pub(in crate::memory) fn survey_records(
-        &self,
-        first: u32,
-        count: u32,
-        seen: &mut Vec<SurveyedAllocation>,
-    ) -> bool {
+    pub(crate) fn survey_records(&self, first: u32, count: u32, seen: &mut Vec<SurveyedAllocation>) -> bool {
         self.state.look(|state| {
             let Some(state) = state.as_ref() else { return false };
             state.survey_allocations(self, first, count, |allocation| seen.push(allocation));
@@ -108,12 +98,7 @@ impl<D: Device> PoolSlot<D> {
 
 impl<D: Device> Pools<D> {
     /// Returns what a request needs in a block set of the shard in slot `pool`; `None` where it cannot share a block there.
-    pub(in crate::memory) fn needed_in(
-        &self,
-        pool: u32,
-        set: usize,
-        request: &AllocationRequest<'_>,
-    ) -> Option<Needed> {
+    pub(crate) fn needed_in(&self, pool: u32, set: usize, request: &AllocationRequest<'_>) -> Option<Needed> {
         let guard = locked(&self.slots.get(pool)?.state);
         let state = guard.as_ref()?;
         let rounded = self.round_request(state, set, request).ok()?;
@@ -128,7 +113,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns the heap of a block set, and how many bytes any of its pools have to give back before a request gets a block of
     /// its own there; `None` where no number of bytes helps.
-    pub(in crate::memory) fn missing_in(
+    pub(crate) fn missing_in(
         &self,
         pool: u32,
         set: usize,
@@ -143,7 +128,7 @@ impl<D: Device> Pools<D> {
 
     /// Places a request at an offset of a block, which may be closed: directly behind the range `after`, or at the start of the
     /// block where that is `None`. Returns `None` where the place is not free.
-    pub(in crate::memory) fn place_in_room(
+    pub(crate) fn place_in_room(
         &self,
         (pool, set): (u32, usize),
         at: (u32, u64, Option<Handle>),

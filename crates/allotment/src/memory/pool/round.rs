@@ -15,35 +15,35 @@ const SHARED_SPARE_FACTOR: u64 = 2;
 
 /// A request, rounded for one block set of one pool.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct RoundedRequest {
-    pub(in crate::memory) request: Request,
-    pub(in crate::memory) sizes: Sizes,
+pub(crate) struct RoundedRequest {
+    pub(crate) request: Request,
+    pub(crate) sizes: Sizes,
     /// Bytes of the block that the set would allocate next.
-    pub(in crate::memory) block_size: u64,
+    pub(crate) block_size: u64,
     /// The kind of block that the request wants.
-    pub(in crate::memory) role: Role,
+    pub(crate) role: Role,
     /// The driver prefers a dedicated block for the resource, so that it shares one only to save a frame from waiting.
-    pub(in crate::memory) prefers_dedicated: bool,
+    pub(crate) prefers_dedicated: bool,
     /// Bytes of the largest spare block that may become a shared one for this request.
-    pub(in crate::memory) largest_spare: u64,
+    pub(crate) largest_spare: u64,
     /// The memory is allocated for one resource, and the API knows it: no other resource may be bound to it. Only with
     /// [`Role::DedicatedToAllocation`].
-    pub(in crate::memory) dedicated_to_resource: bool,
+    pub(crate) dedicated_to_resource: bool,
     /// The residency priority of a dedicated block.
-    pub(in crate::memory) priority: Priority,
+    pub(crate) priority: Priority,
     /// Few memory objects are left.
-    pub(in crate::memory) scarce: bool,
+    pub(crate) scarce: bool,
     /// All memory types have refused the request: a memory object for it alone is better than a refusal.
-    pub(in crate::memory) at_last: bool,
+    pub(crate) at_last: bool,
     /// Of the blocks that exist.
-    pub(in crate::memory) usable: UsableBlocks,
+    pub(crate) usable: UsableBlocks,
 }
 
 impl<D: Device> PoolState<D> {
     /// Rounds a request up to what the pool and its memory need, and decides which kind of block it wants.
     ///
     /// `scarce` says that few memory objects are left.
-    pub(in crate::memory) fn round_request(
+    pub(super) fn round_request(
         &self,
         set: usize,
         request: &AllocationRequest<'_>,
@@ -96,11 +96,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the size and the alignment of the range that a request gets.
-    pub(in crate::memory) fn rounded_size(
-        &self,
-        set: usize,
-        request: &AllocationRequest<'_>,
-    ) -> (u64, Alignment) {
+    pub(super) fn rounded_size(&self, set: usize, request: &AllocationRequest<'_>) -> (u64, Alignment) {
         let needs = &request.requirements;
         let multiple = self.size_multiple(set, request.requirements.kind);
         // `check_size` limited the size to `MAX_SIZE`, so that rounding it up stays far below 2^64. Size and offset are
@@ -109,7 +105,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns what the sizes and offsets of resources of a kind are multiples of.
-    pub(in crate::memory) fn size_multiple(&self, set: usize, kind: ResourceKind) -> Alignment {
+    pub(super) fn size_multiple(&self, set: usize, kind: ResourceKind) -> Alignment {
         // Linear resources need no rounding: an optimal image that fills whole pages leaves them pages of their own
         // (`bufferImageGranularity`).
         let granularity = if kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };

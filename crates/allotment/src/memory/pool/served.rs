@@ -5,10 +5,10 @@ use crate::device::MemoryTypeIndex;
 use crate::memory::mover::MOVER_GROUPS;
 
 /// Default pools of a memory type for each group of movers.
-pub(in crate::memory) const POOLS_PER_GROUP: u32 = 4;
+pub(super) const POOLS_PER_GROUP: u32 = 4;
 
 /// Default pools per memory type: one for each [`Served`].
-pub(in crate::memory) const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
+pub(super) const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
 
 /// The names of default pools: by movers (none, passes, a `Defragmenter`), lifetime, and kind of resources.
 const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
@@ -28,18 +28,18 @@ const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
 
 /// Which allocations of a memory type a default pool serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) struct Served {
-    pub(in crate::memory) lifetime: ExpectedLifetime,
+pub(crate) struct Served {
+    pub(super) lifetime: ExpectedLifetime,
     /// Optimal images, where the device wants them apart from linear resources.
-    pub(in crate::memory) optimal: bool,
+    pub(super) optimal: bool,
     /// The group of their mover: one that another mover moves, or none, keeps its block from being emptied, so each has
     /// blocks of its own.
-    pub(in crate::memory) movers: u8,
+    pub(crate) movers: u8,
 }
 
 impl Served {
     /// Returns the index of the pool of the first shard that serves these allocations of a memory type.
-    pub(in crate::memory) fn pool(self, memory_type: MemoryTypeIndex) -> u32 {
+    pub(super) fn pool(self, memory_type: MemoryTypeIndex) -> u32 {
         let bit = |holds: bool, at: u32| u32::from(holds) << at;
         let short = self.lifetime == ExpectedLifetime::Short;
         u32::from(memory_type.0) * POOLS_PER_TYPE
@@ -49,7 +49,7 @@ impl Served {
     }
 
     /// Returns what the default pool with an index within its shard serves, and of which memory type.
-    pub(in crate::memory) fn by(place: u32) -> (MemoryTypeIndex, Self) {
+    pub(crate) fn by(place: u32) -> (MemoryTypeIndex, Self) {
         let lifetime = if place & 2 == 0 { ExpectedLifetime::Long } else { ExpectedLifetime::Short };
         let served = Self {
             lifetime,

@@ -50,8 +50,8 @@
 
 use crate::device::OwnedMemory;
 use crate::memory::pool::requests::Placed;
-pub(in crate::memory) use crate::memory::request::MOST_SHARDS;
-pub(in crate::memory) use crate::memory::request::PoolShards;
+pub(super) use crate::memory::request::MOST_SHARDS;
+pub(super) use crate::memory::request::PoolShards;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
@@ -68,7 +68,7 @@ use crate::memory::{AllocationError, ShortName};
 use crate::sync::{contended_lately, locked, spin_locked, try_locked};
 
 /// The maximum number of shards of a custom pool, all of which are created with it.
-pub(in crate::memory) const MOST_CUSTOM_SHARDS: u32 = 16;
+pub(super) const MOST_CUSTOM_SHARDS: u32 = 16;
 
 /// Shards for each thread that can run at once.
 ///
@@ -81,7 +81,7 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 const LEAST_FILL: u64 = 16;
 
 /// Returns four times the number of threads that can run at once, up to [`MOST_SHARDS`].
-pub(in crate::memory) fn default_shards() -> u32 {
+pub(crate) fn default_shards() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
     processors.saturating_mul(SHARDS_PER_PROCESSOR).min(MOST_SHARDS as usize) as u32
 }
@@ -89,7 +89,7 @@ pub(in crate::memory) fn default_shards() -> u32 {
 impl PoolShards {
     /// Returns the index of the shard that this thread uses.
     #[inline]
-    pub(in crate::memory) fn own(self) -> u32 {
+    pub(crate) fn own(self) -> u32 {
         self.first + own_shard_of(self.count) * self.stride
     }
 
@@ -103,7 +103,7 @@ impl PoolShards {
 
     /// Notes that the thread did not find its shard locked.
     #[inline]
-    pub(in crate::memory) fn note_uncontended(self) {
+    fn note_uncontended(self) {
         if self.count != 1 {
             note_uncontended();
         }
@@ -112,7 +112,7 @@ impl PoolShards {
 
 /// A locked shard, by its index.
 #[derive(Debug)]
-pub(in crate::memory) struct LockedShard<'a, D: Device> {
+pub(crate) struct LockedShard<'a, D: Device> {
     pub(super) index: u32,
     pub(super) slot: &'a PoolSlot<D>,
     pub(super) guard: MutexGuard<'a, Option<PoolState<D>>>,
@@ -120,12 +120,12 @@ pub(in crate::memory) struct LockedShard<'a, D: Device> {
 
 impl<'a, D: Device> LockedShard<'a, D> {
     /// Locks a shard.
-    pub(in crate::memory) fn lock((index, slot): (u32, &'a PoolSlot<D>)) -> Self {
+    pub(crate) fn lock((index, slot): (u32, &'a PoolSlot<D>)) -> Self {
         Self { index, slot, guard: locked(&slot.state) }
     }
 
     /// Returns its index, and its slot.
-    pub(in crate::memory) fn place(&self) -> (u32, &'a PoolSlot<D>) {
+    pub(crate) fn place(&self) -> (u32, &'a PoolSlot<D>) {
         (self.index, self.slot)
     }
 }
@@ -195,7 +195,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
     /// all its shards.
-    pub(in crate::memory) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
+    pub(crate) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
         if pool >= self.default_pool_count() {
             return self.slots.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE });
         }
@@ -222,7 +222,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns true if shards of a pool but one have memory.
-    pub(in crate::memory) fn others_have_memory(&self, shards: PoolShards, but: u32) -> bool {
+    pub(crate) fn others_have_memory(&self, shards: PoolShards, but: u32) -> bool {
         self.others_with_memory(shards, but).next().is_some()
     }
 
@@ -256,7 +256,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Locks the thread's own shard of a pool for a request.
-    pub(in crate::memory) fn lock_for(
+    pub(crate) fn lock_for(
         &self,
         shards: PoolShards,
         set: usize,
@@ -266,7 +266,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Places a request in the existing blocks of the first shard that has room. Returns its index as well.
-    pub(in crate::memory) fn place_in_any(
+    pub(crate) fn place_in_any(
         &self,
         shards: PoolShards,
         but: Option<u32>,
@@ -284,7 +284,7 @@ impl<D: Device> Pools<D> {
 
     /// Places a request in an empty block of another shard, which is moved to this one, or in the blocks that were
     /// reserved there. Returns the index of the shard as well.
-    pub(in crate::memory) fn place_in_lent_block(
+    pub(crate) fn place_in_lent_block(
         &self,
         shards: PoolShards,
         (pool, slot): (u32, &PoolSlot<D>),
@@ -321,7 +321,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Frees the memory that a pool did not take.
-    pub(in crate::memory) fn placed_or_freed<T>(
+    pub(crate) fn placed_or_freed<T>(
         &self,
         placed: Result<T, (AllocationError, Option<OwnedMemory<D>>)>,
     ) -> Result<T, AllocationError> {
@@ -339,7 +339,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Replaces the room of one block set in a refusal by that of all that were searched, each by its shard.
-    pub(in crate::memory) fn with_room_of(
+    pub(crate) fn with_room_of(
         &self,
         searched: impl Iterator<Item = (u32, usize)>,
         refused: AllocationError,
@@ -367,7 +367,7 @@ impl<D: Device> Pools<D> {
 
     /// Places an [ordinary](AllocationRequest::is_ordinary) request in the thread's own shard: in a range that was freed a
     /// moment ago, or else in a shared block. `in_any_block` says that any of them may serve it.
-    pub(in crate::memory) fn place_in_own_shard(
+    pub(crate) fn place_in_own_shard(
         &self,
         shards: PoolShards,
         (set, in_any_block): (usize, bool),
@@ -396,7 +396,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Places a request in the existing blocks of a shard.
-    pub(in crate::memory) fn place_in_shard(
+    pub(crate) fn place_in_shard(
         &self,
         LockedShard { slot, mut guard, .. }: LockedShard<'_, D>,
         set: usize,
@@ -410,7 +410,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Replaces the room in a refusal by that of the default pools of all groups of movers.
-    pub(in crate::memory) fn with_room_of_all_groups(
+    pub(crate) fn with_room_of_all_groups(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
@@ -423,7 +423,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns the memory type where shards of a pool but one would lend an empty block for a request, or have room that they
     /// share: where they hold a reservation, or `all` says that no block can be allocated.
-    pub(in crate::memory) fn would_place_in_others(
+    pub(crate) fn would_place_in_others(
         &self,
         shards: PoolShards,
         (own, set): (u32, usize),
@@ -451,7 +451,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the memory type where [`place_in_any`](Self::place_in_any) would find room.
-    pub(in crate::memory) fn would_place_in_any(
+    pub(crate) fn would_place_in_any(
         &self,
         shards: PoolShards,
         set: usize,
@@ -471,7 +471,7 @@ impl<D: Device> Pools<D> {
 }
 
 /// Returns two block sets of all shards of a pool.
-pub(in crate::memory) fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)> {
+pub(crate) fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)> {
     pool.shards().indices().flat_map(move |shard| sets.map(|set| (shard, set)))
 }
 

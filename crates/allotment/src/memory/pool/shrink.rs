@@ -12,7 +12,7 @@ use crate::table::Ahead;
 impl<D: Device> PoolSlot<D> {
     /// Takes out what the pool's tables have for allocations of an earlier peak.
     #[must_use = "dropping it takes long, and is done without the lock"]
-    pub(in crate::memory) fn shrink(&self) -> impl Sized + use<D> {
+    pub(crate) fn shrink(&self) -> impl Sized + use<D> {
         match locked(&self.state).as_mut() {
             Some(state) => (Some(state.shrink(self)), None),
             // SAFETY: the lock is held until the end of the statement, and a slot without a pool has no live allocation.

@@ -12,30 +12,30 @@ use crate::table::StableTable;
 /// A slot has some 2 KiB, and the indices of the default pools alone are up to 65,536: 32 memory types, each with 32
 /// pools of 64 shards. So the table itself has 16 bytes an index, and a slot is created when a pool needs it.
 #[derive(Debug)]
-pub(in crate::memory) struct PoolSlots<D: Device> {
+pub(crate) struct PoolSlots<D: Device> {
     slots: StableTable<OnceLock<Box<PoolSlot<D>>>>,
     /// The memory objects of all pools.
     objects: Arc<MemoryObjects>,
 }
 
 impl<D: Device> PoolSlots<D> {
-    pub(in crate::memory) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { slots: StableTable::new(), objects: MemoryObjects::new() }
     }
 
     /// Returns the memory objects of all pools.
-    pub(in crate::memory) fn objects(&self) -> &Arc<MemoryObjects> {
+    pub(super) fn objects(&self) -> &Arc<MemoryObjects> {
         &self.objects
     }
 
     /// Returns the slot at `index`, or `None` if it was never created.
     #[inline]
-    pub(in crate::memory) fn get(&self, index: u32) -> Option<&PoolSlot<D>> {
+    pub(super) fn get(&self, index: u32) -> Option<&PoolSlot<D>> {
         self.slots.get(index)?.get().map(Box::as_ref)
     }
 
     /// Returns the slot at `index`, creating it if needed. `None` where there are no more indices.
-    pub(in crate::memory) fn get_or_make(&self, index: u32) -> Option<&PoolSlot<D>> {
+    pub(super) fn get_or_make(&self, index: u32) -> Option<&PoolSlot<D>> {
         let new = || Box::new(PoolSlot::new(Arc::clone(&self.objects)));
         Some(self.slots.get_or_make(index)?.get_or_init(new))
     }

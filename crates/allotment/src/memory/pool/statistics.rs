@@ -12,7 +12,7 @@ use crate::memory::statistics::{DetailedStatistics, Statistics};
 
 impl<D: Device> PoolState<D> {
     /// Returns the sums over all memory types.
-    pub(in crate::memory) fn statistics(&self) -> Statistics {
+    pub(super) fn statistics(&self) -> Statistics {
         self.sets.iter().map(|set| set.statistics).sum()
     }
 
@@ -25,17 +25,17 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of all blocks.
-    pub(in crate::memory) fn reserved(&self) -> u64 {
+    pub(super) fn reserved(&self) -> u64 {
         self.sets.iter().map(|set| set.statistics.block_bytes).sum()
     }
 
     /// Returns the number of buffers and images that the allocator created in this pool.
-    pub(in crate::memory) fn resources(&self) -> u32 {
+    pub(super) fn resources(&self) -> u32 {
         self.live().filter(|(_, detail)| detail.has_resource()).count() as u32
     }
 
     /// Stores the statistics where they can be read without the lock.
-    pub(in crate::memory) fn store_counters(&self, slot: &PoolSlot<D>) {
+    pub(super) fn store_counters(&self, slot: &PoolSlot<D>) {
         for (set, counters) in self.sets.iter().zip(&slot.counters) {
             counters.store(&set.statistics);
         }
@@ -43,17 +43,17 @@ impl<D: Device> PoolState<D> {
 }
 
 /// What a pool, or a shard of it, is.
-pub(in crate::memory) struct Description {
-    pub(in crate::memory) shard: u32,
-    pub(in crate::memory) sizing: BlockSize,
-    pub(in crate::memory) name: Option<Name>,
+pub(crate) struct Description {
+    pub(crate) shard: u32,
+    pub(crate) sizing: BlockSize,
+    pub(crate) name: Option<Name>,
     /// By block set.
-    pub(in crate::memory) memory_types: Vec<MemoryTypeIndex>,
+    pub(crate) memory_types: Vec<MemoryTypeIndex>,
 }
 
 impl<D: Device> PoolSlot<D> {
     /// Returns what the pool is; `None` where there is none.
-    pub(in crate::memory) fn describe(&self) -> Option<Description> {
+    pub(crate) fn describe(&self) -> Option<Description> {
         let describe = |state: &PoolState<D>| Description {
             shard: state.shard,
             sizing: state.rules.sizing,
@@ -64,7 +64,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Passes the detailed statistics of each memory type to `add`, from a walk in [pieces](super::pieces).
-    pub(in crate::memory) fn add_detailed(&self, mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics)) {
+    pub(crate) fn add_detailed(&self, mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics)) {
         let mut sets: Vec<(MemoryTypeIndex, DetailedStatistics)> = Vec::new();
         let mut blocks = Vec::new();
         // With each block what its set says, so that the last one says the latest; a set without blocks has nothing to say.

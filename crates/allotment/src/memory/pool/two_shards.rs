@@ -14,7 +14,7 @@ type LockedState<'a, D> = (&'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>
 
 /// Two shards of a pool, or one twice, locked.
 #[derive(Debug)]
-pub(in crate::memory) struct TwoShards<'a, D: Device> {
+pub(crate) struct TwoShards<'a, D: Device> {
     /// Their indices: `one`, `other`.
     indices: (u32, u32),
     one: LockedState<'a, D>,
@@ -24,7 +24,7 @@ pub(in crate::memory) struct TwoShards<'a, D: Device> {
 
 impl<D: Device> Pools<D> {
     /// Locks two shards of a pool, or one. Returns `None` where the pool is gone.
-    pub(in crate::memory) fn lock_two(&self, one: u32, other: u32) -> Option<TwoShards<'_, D>> {
+    pub(crate) fn lock_two(&self, one: u32, other: u32) -> Option<TwoShards<'_, D>> {
         let lock = |index| {
             let slot = self.slots.get(index)?;
             let guard = locked(&slot.state);
@@ -42,7 +42,7 @@ impl<D: Device> Pools<D> {
 
 impl<D: Device> TwoShards<'_, D> {
     /// Returns true if these are the two.
-    pub(in crate::memory) fn are(&self, one: u32, other: u32) -> bool {
+    pub(crate) fn are(&self, one: u32, other: u32) -> bool {
         self.indices == (one, other)
     }
 

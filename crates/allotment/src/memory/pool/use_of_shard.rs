@@ -18,7 +18,7 @@ const IDLE_TICKS: u64 = 60;
 
 /// Counts the requests of a shard.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct UseOfShard {
+pub(crate) struct UseOfShard {
     /// Requests so far, whether they found room or not. Frees do not count: a thread that only frees fills no block. It may
     /// wrap around: a look that finds exactly the count of the one before takes a shard for unused, which costs time alone.
     requests: u32,
@@ -35,7 +35,7 @@ impl UseOfShard {
     }
 
     /// Returns the number of requests so far.
-    pub(in crate::memory) fn requests(&self) -> u32 {
+    pub(super) fn requests(&self) -> u32 {
         self.requests
     }
 
@@ -45,14 +45,14 @@ impl UseOfShard {
     }
 
     /// Notes at `tick` whether requests came.
-    pub(in crate::memory) fn look(&mut self, tick: u64) {
+    pub(super) fn look(&mut self, tick: u64) {
         if self.requests != self.seen {
             (self.seen, self.unused_since) = (self.requests, tick);
         }
     }
 
     /// Returns true where no request came for a second.
-    pub(in crate::memory) fn is_idle(&mut self, tick: u64) -> bool {
+    pub(super) fn is_idle(&mut self, tick: u64) -> bool {
         self.look(tick);
         tick.saturating_sub(self.unused_since) >= IDLE_TICKS
     }

@@ -16,9 +16,7 @@ use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex, ResourceKind}
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{Block, Role};
-use crate::memory::pool::pieces::{SeenKind, SeenRegion};
-use crate::memory::pool::statistics::Description;
-use crate::memory::pool::{Detail, PoolSlot, PoolState};
+use crate::memory::pool::{Description, Detail, PoolSlot, PoolState, SeenKind, SeenRegion};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
 
 impl<D: Device> Reports<'_, D> {

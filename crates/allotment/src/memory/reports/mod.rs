@@ -11,7 +11,7 @@ use core::fmt;
 // What programs read.
 pub use self::inspect::{BlockInfo, CategoryStatistics};
 pub use self::listing::ListedAllocation;
-pub use super::allocator::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
+pub use super::allocator::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use super::descriptors::LeakedDescriptors;
 pub use super::driver::{DriverCallStatistics, MemoryHeapReport, StallStatistics};
 pub use super::statistics::{DetailedStatistics, Statistics};

@@ -6,7 +6,7 @@ use crate::device::MemoryTypeIndex;
 use crate::memory::request::short_name::ShortName;
 
 /// [`Pool::MAX_MEMORY_TYPES`].
-pub(in crate::memory) const MAX_POOL_TYPES: usize = 4;
+pub(crate) const MAX_POOL_TYPES: usize = 4;
 
 /// A custom pool. Clones name the same pool; a request names it by
 /// [`AllocationOptions::pool`](crate::AllocationOptions::pool).

@@ -5,7 +5,7 @@ use super::{RawBuffer, RawImage, RawResource, ResourceError};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
-use crate::memory::pool::dedicated::DedicatedForResource;
+use crate::memory::pool::DedicatedForResource;
 use crate::memory::request::AllocationRequest;
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};

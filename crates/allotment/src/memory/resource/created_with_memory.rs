@@ -5,11 +5,9 @@ use core::fmt;
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, ResourceError};
 use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::ladder::IdleBlocks;
+use crate::memory::allocator::{Allocator, IdleBlocks};
 use crate::memory::block_set::Role;
-use crate::memory::pool::requests::NeededBlock;
-use crate::memory::pool::{RoundedRequest, Source};
+use crate::memory::pool::{NeededBlock, RoundedRequest, Source};
 use crate::memory::request::AllocationRequest;
 use crate::memory::token::Allocation;
 use crate::memory::{

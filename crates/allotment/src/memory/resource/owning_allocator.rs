@@ -9,8 +9,7 @@ use super::{
 };
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::leaks::make_known;
+use crate::memory::allocator::{Allocator, make_known};
 use crate::memory::request::AllocationRequest;
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};

@@ -13,8 +13,7 @@ use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
     QueueIndex, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::access::{check_place, check_range};
+use crate::memory::allocator::{Allocator, check_place, check_range};
 use crate::memory::name_in_error;
 use crate::memory::token::{Allocation, RawPlace};
 use crate::memory::{AccessError, Dedicated, MemoryUsage, ShortName};

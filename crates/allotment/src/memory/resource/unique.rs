@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::{BufferOrImage, Buffers, Images, RawBuffer, RawImage, RawResource};
 use crate::device::Device;
 use crate::lifetime::Owned;
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::access::check_range;
+use crate::memory::allocator::{Allocator, check_range};
 use crate::memory::token::Allocation;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, WrongAllocator};
 

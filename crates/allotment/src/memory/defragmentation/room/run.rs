@@ -27,8 +27,7 @@ use crate::memory::defragmentation::survey::{
 };
 use crate::memory::defragmentation::{DefragmentationDesc, JoinThreads, PassLimits};
 use crate::memory::mover::{MovedBy, Mover, MoverId};
-use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
-use crate::memory::pool::room::Needed;
+use crate::memory::pool::{MoveEnd, Needed, SurveyedAllocation};
 use crate::memory::request::{AllocationRequest, PoolShards};
 use crate::memory::token::{Allocation, AllocationId};
 

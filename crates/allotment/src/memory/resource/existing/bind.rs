@@ -2,7 +2,7 @@
 
 use crate::device::{DedicatedNeed, Device, DeviceError, MemoryDesc, Requirements};
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::dedicated::DedicatedForResource;
+use crate::memory::pool::DedicatedForResource;
 use crate::memory::request::AllocationRequest;
 use crate::memory::resource::ResourceError;
 use crate::memory::token::Allocation;

@@ -19,8 +19,7 @@ use std::sync::Arc;
 
 use super::{RawBuffer, ResourceError};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
-use crate::memory::allocator::Allocator;
-use crate::memory::allocator::access::check_range;
+use crate::memory::allocator::{Allocator, check_range};
 use crate::memory::resource::relocation::Acceptor;
 use crate::memory::token::{Allocation, AllocationId};
 use crate::memory::{AccessError, AllocationOptions, Buffer, Movability};
