@@ -26,7 +26,7 @@ use crate::sync::locked;
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let options = MemoryUsage::GpuOnly.with_name("sky").with_category("texture").with_user_data(4711);
 /// let sky = allocator.allocate(&Requirements::new(1000), &options)?;
-/// let leak = &allocator.leaks_where(|_| true)[0]; // live now: a leak if the allocator were dropped
+/// let leak = &allocator.reports().leaks()[0]; // live now: a leak if the allocator were dropped
 /// assert_eq!((leak.size, leak.category, leak.user_data), (1000, "texture", 4711));
 /// # allocator.free(sky)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
