@@ -90,7 +90,9 @@ impl Allocator {
         let options = MemoryOptions::new();
         let dedicated = match desc.allocation_scheme {
             // SAFETY: the caller names a resource of the device whose requirements these are, and binds nothing else.
-            AllocationScheme::DedicatedBuffer(buffer) => Some(unsafe { options.with_dedicated_buffer(buffer) }),
+            AllocationScheme::DedicatedBuffer(buffer) => {
+                Some(unsafe { options.with_dedicated_buffer(buffer) })
+            }
             // SAFETY: as above.
             AllocationScheme::DedicatedImage(image) => Some(unsafe { options.with_dedicated_image(image) }),
             AllocationScheme::GpuAllocatorManaged => None,
