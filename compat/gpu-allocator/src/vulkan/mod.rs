@@ -89,8 +89,8 @@ impl Allocator {
         let vk::MemoryRequirements { size, alignment, memory_type_bits, .. } = desc.requirements;
         let options = MemoryOptions::new();
         let dedicated = match desc.allocation_scheme {
-            // SAFETY: the caller names a resource of the device whose requirements these are, and binds nothing else.
             AllocationScheme::DedicatedBuffer(buffer) => {
+                // SAFETY: the caller names a resource of the device whose requirements these are, and binds nothing else.
                 Some(unsafe { options.with_dedicated_buffer(buffer) })
             }
             // SAFETY: as above.
