@@ -60,21 +60,21 @@ impl<T> VirtualBlock<T> {
     ///
     /// let mut block = VirtualBlock::new(1000, Algorithm::Tlsf)?;
     /// block.allocate(Request::new(900), ())?;
-    /// assert_eq!(block.room(), (100, 100));
+    /// assert_eq!(block.free_and_largest(), (100, 100));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
     #[inline]
-    pub fn room(&self) -> (u64, u64) {
+    pub fn free_and_largest(&self) -> (u64, u64) {
         // Nearly all blocks are of this kind: the others are a call away.
         match &self.engine {
-            Engine::Tlsf(ranges) => ranges.room(),
-            _ => self.room_of_other(),
+            Engine::Tlsf(ranges) => ranges.free_and_largest(),
+            _ => self.free_and_largest_of_other(),
         }
     }
 
     #[inline(never)]
-    fn room_of_other(&self) -> (u64, u64) {
+    fn free_and_largest_of_other(&self) -> (u64, u64) {
         (self.engine.tally().free, self.engine.largest_free_at_most())
     }
 

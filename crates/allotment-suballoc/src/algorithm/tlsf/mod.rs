@@ -536,7 +536,7 @@ impl<W: Width> Tlsf<W> {
 
     /// Returns the free units, and an upper bound of the largest free region.
     #[inline(always)]
-    pub(crate) fn room(&self) -> (u64, u64) {
+    pub(crate) fn free_and_largest(&self) -> (u64, u64) {
         (self.size - self.used, self.stacks.largest_of_class().max(self.last_size()))
     }
 

@@ -110,7 +110,7 @@ fn the_largest_of_many_equal_holes_is_known() {
     let mut block = holes(1000);
     assert_eq!((block.largest_free(), block.largest_free_at_most()), (1024, 1024));
     assert!(!block.may_fit(1025));
-    let (free, at_most) = block.room();
+    let (free, at_most) = block.free_and_largest();
     assert!(free == 1000 * 1024 && (1024..=1024 + 1024 / 32).contains(&at_most), "{free} {at_most}");
     let beside = block.regions().find_map(|region| match region.kind {
         crate::RegionKind::Used { handle, .. } => Some(handle),

@@ -31,7 +31,7 @@ impl<D: Device> BlockSet<D> {
             assert!(!(block.is_closed() && block.claim != 0), "to close a block ends the claim to it");
             if let Some(summary) = summary {
                 assert_eq!(summary.free, block.ranges.statistics().free);
-                assert_eq!(summary.largest_free_at_most, block.ranges.room().1);
+                assert_eq!(summary.largest_free_at_most, block.ranges.free_and_largest().1);
             }
             counted.block_bytes += block.memory.size();
             counted.allocations += block.live;

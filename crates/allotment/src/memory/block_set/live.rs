@@ -23,7 +23,7 @@ impl<D: Device> Block<D> {
         let freed = self.ranges.free(block_range.handle);
         debug_assert!(freed.is_ok(), "a range is freed once");
         if self.is_listed() {
-            order.update(block_range.block, self.ranges.room());
+            order.update(block_range.block, self.ranges.free_and_largest());
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct BlockSummary {
 impl BlockSummary {
     #[inline]
     pub(super) fn of(block: u32, ranges: &VirtualBlock<()>) -> Self {
-        let (free, largest_free_at_most) = ranges.room();
+        let (free, largest_free_at_most) = ranges.free_and_largest();
         Self { block, free, largest_free_at_most }
     }
 }
@@ -148,7 +148,7 @@ impl<D: Device> BlockSet<D> {
             Err(error) => return Err(error),
         };
         if block.is_listed() {
-            self.order.update(index, block.ranges.room());
+            self.order.update(index, block.ranges.free_and_largest());
         }
         let (dedicated, is_tlsf) = (block.role != Role::Shared, block.is_tlsf);
         let was_empty = block.occupy();
@@ -195,7 +195,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.
-    pub(crate) fn room(&self) -> (u64, u64) {
+    pub(crate) fn free_and_largest(&self) -> (u64, u64) {
         // Open shared blocks only, for this goes into errors: a request that was refused could not use the others.
         self.order.iter().fold((0, 0), |(free, largest), summary| {
             let may_have_more = summary.largest_free_at_most > largest;

@@ -196,7 +196,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the refusal of a request for which a pool with [all its blocks](Self::has_all_blocks) has no room.
     pub(super) fn full(&self, set: usize, requested: u64) -> AllocationError {
-        let (free, largest_free) = self.sets[set].room();
+        let (free, largest_free) = self.sets[set].free_and_largest();
         let max_blocks = self.rules.max_blocks;
         AllocationError::PoolFull { requested, max_blocks, free, largest_free, name: ShortName::NONE }
     }

@@ -381,7 +381,7 @@ impl<D: Device> PoolState<D> {
         if request.options.new_blocks != NewBlocks::NeverAllocate {
             return Ok(());
         }
-        let (free, largest_free) = self.sets[set].room();
+        let (free, largest_free) = self.sets[set].free_and_largest();
         let requested = rounded.sizes.requested;
         Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE })
     }

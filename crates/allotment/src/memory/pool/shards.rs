@@ -347,7 +347,7 @@ impl<D: Device> Pools<D> {
         let rooms = || {
             let rooms = searched.filter_map(|(pool, set)| {
                 let guard = locked(&self.slots.get(pool)?.state);
-                guard.as_ref().map(|state| state.sets[set].room())
+                guard.as_ref().map(|state| state.sets[set].free_and_largest())
             });
             rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)))
         };
