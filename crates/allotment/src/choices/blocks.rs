@@ -1,5 +1,5 @@
 //! The sizes of blocks, and which empty ones are kept. What follows from them is in `memory/driver/growth.rs` and
-//! `memory/pool/empty_block_policy.rs`.
+//! `memory/pool/empty.rs`.
 
 const MIB: u64 = 1 << 20;
 

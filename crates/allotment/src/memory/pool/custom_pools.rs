@@ -105,12 +105,6 @@ impl<D: Device> PoolSlot<D> {
 }
 
 impl<D: Device> Pools<D> {
-    /// Returns the number of shards of a pool; see `shards.rs`.
-    fn shards_for(&self, desc: &PoolDesc) -> u32 {
-        let whole = desc.max_blocks != u32::MAX || desc.algorithm == Algorithm::Linear;
-        if whole { 1 } else { self.defaults.shards.min(MOST_CUSTOM_SHARDS) }
-    }
-
     /// Returns vacant slots for the shards of a pool, one after the other.
     fn take_slots(&self, count: u32) -> PoolShards {
         let mut vacant = locked(&self.vacant_slots);

@@ -15,6 +15,7 @@
 //! since that size was freed first, as when a window was resized; else if they have been empty for three frames.
 
 use super::{PoolSlot, PoolState};
+use crate::choices::blocks::EmptyBlockPolicy;
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::memory::block_set::{EmptyBlock, Role};
 use crate::memory::time::Moment;
@@ -32,6 +33,13 @@ const TOGETHER: usize = 256;
 /// Dedicated memory whose size did not come back is freed before its time if it has at most this many times the bytes
 /// that the pool would have too much: memory of a similar size takes its place.
 const REPLACED_FACTOR: u64 = 4;
+
+impl EmptyBlockPolicy {
+    /// Returns the bytes that may lie idle in a pool whose peak usage is `needed` bytes.
+    fn idle_bytes(&self, needed: u64) -> u64 {
+        self.kept_bytes.saturating_add(needed.checked_div(self.kept_divisor).unwrap_or(0))
+    }
+}
 
 /// Whether the end of a frame takes out a block that the policy does not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

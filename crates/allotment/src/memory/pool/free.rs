@@ -225,35 +225,4 @@ impl<D: Device> PoolState<D> {
         let empties = block.is_some_and(|block| block.live() == 1);
         self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
     }
-
-    /// Counts the real time up to `now`, unless the application counts frames. Returns true if any passed
-    /// since the last call, whether it counts or not.
-    pub(super) fn pass_time(&mut self, now: Moment) -> bool {
-        self.wake();
-        self.use_of_shard.look(now.tick);
-        let behind = self.clock.is_behind(now);
-        if behind {
-            self.emit_of_pool(|_| Event::TimePassed { sixtieths: now.tick });
-        }
-        self.pass_time_quietly(now);
-        behind
-    }
-
-    /// Does the same without an event: where the reader knows the time already.
-    pub(super) fn pass_time_quietly(&mut self, now: Moment) {
-        let used = self.used();
-        let passed = self.clock.pass(now, &self.rules.empty_blocks, used);
-        if passed != 0 {
-            self.on_tick(passed);
-        }
-    }
-
-    /// Does the work that is due after some ticks.
-    pub(super) fn on_tick(&mut self, ticks: u64) {
-        // After 64 ticks nearly nothing is left of the busiest frame, so a long pause need not cost a long loop.
-        (0..ticks.min(64)).for_each(|_| self.flow.tick());
-        let period = self.clock.period();
-        self.sets.iter_mut().for_each(|set| set.history.begin_period(period));
-        self.flush_idle_ranges(ticks);
-    }
 }

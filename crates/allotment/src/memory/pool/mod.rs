@@ -30,7 +30,6 @@ mod custom_pools;
 mod dedicated;
 mod desc;
 mod empty;
-mod empty_block_policy;
 mod emptying;
 mod error;
 mod events;
@@ -119,7 +118,7 @@ pub(super) use self::statistics::Description;
 
 // What a pool and its shards consist of, beside the types below.
 pub(super) use self::active::ActivePools;
-pub(super) use self::empty_block_policy::Clock;
+pub(super) use self::clock::Clock;
 pub(super) use self::events::PoolEvents;
 pub(super) use self::growth_ahead::Flow;
 pub(super) use self::use_of_shard::UseOfShard;

@@ -16,7 +16,7 @@ use super::served::{POOLS_PER_GROUP, POOLS_PER_TYPE, Served};
 use super::{BlockPlan, PlanSizes, PoolSlot, PoolSlots, PoolState, RecordInUse, RoundedRequest, Rules};
 use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use crate::device::{
-    Device, Mapping, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, Priority, ResourceKind,
+    Device, Mapping, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, OwnedMemory, Priority, ResourceKind,
 };
 use crate::events::EventLog;
 use crate::memory::block_set::{BlockSet, UsableBlocks};
@@ -25,10 +25,11 @@ use crate::memory::driver::{Heaps, heap_of};
 use crate::memory::mover::{MOVER_GROUPS, MoverId};
 use crate::memory::request::PoolShards;
 use crate::memory::request::{AllocationRequest, Remembered};
-use crate::memory::time::Time;
+use crate::memory::time::{Moment, Time};
 use crate::memory::token::Allocation;
 use crate::memory::token::MemoryObjects;
 use crate::memory::{AllocationError, BudgetPolicy, Name};
+use crate::sync::locked;
 
 /// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
 /// linear and optimal resources use separate blocks instead.
@@ -173,6 +174,31 @@ impl<D: Device> Pools<D> {
         matches!(self.defaults.block_growth, BlockGrowth::Ahead(_))
     }
 
+    /// Advances the clocks of all pools to `now`. Returns the blocks that were empty for too long, to be freed with no lock held;
+    /// none where maintenance frees them, which is requested instead.
+    pub(crate) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
+        let mut unwanted = Vec::new();
+        self.active.note_moment(now);
+        self.active.each(|index| {
+            let Some(slot) = self.slots.get(index) else { return };
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { return };
+            if state.reserved() != 0 {
+                state.pass_time(now);
+            }
+            let mut may_have_more = state.has_empty_blocks();
+            if may_have_more && self.grows_ahead() {
+                self.to_do.ring();
+            } else if may_have_more {
+                // Collected, and freed by the caller after the locks: the driver may take milliseconds.
+                unwanted.extend(core::iter::from_fn(|| state.take_unwanted()));
+                may_have_more = false;
+                state.store_counters(slot);
+            }
+            state.rest_if_settled(may_have_more);
+        });
+        unwanted
+    }
     /// Creates the default pool at an index.
     pub(super) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
         let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());

@@ -55,13 +55,13 @@ pub(super) use crate::memory::request::PoolShards;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
-use allotment_suballoc::FitStrategy;
+use allotment_suballoc::{Algorithm, FitStrategy};
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::pool::pools::Pools;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
 use crate::memory::pool::served::Served;
-use crate::memory::pool::{Pool, PoolSlot, PoolState, QuickPlace};
+use crate::memory::pool::{Pool, PoolDesc, PoolSlot, PoolState, QuickPlace};
 use crate::memory::request::AllocationRequest;
 use crate::memory::statistics::{Counters, Statistics};
 use crate::memory::{AllocationError, ShortName};
@@ -131,6 +131,14 @@ impl<'a, D: Device> LockedShard<'a, D> {
 }
 
 impl<D: Device> Pools<D> {
+    /// Returns the number of shards of a custom pool, which are created with it.
+    pub(super) fn shards_for(&self, desc: &PoolDesc) -> u32 {
+        // Shards would divide a maximum of blocks among themselves: a thread could be refused while there is room in the
+        // block of another. And in a linear pool they would mix up the order of the calls.
+        let whole = desc.max_blocks != u32::MAX || desc.algorithm == Algorithm::Linear;
+        if whole { 1 } else { self.defaults.shards.min(MOST_CUSTOM_SHARDS) }
+    }
+
     /// Locks the thread's own shard of a pool; or, after too much contention, another one that fewer threads use, which
     /// becomes the thread's own.
     fn lock_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
