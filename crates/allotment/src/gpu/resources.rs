@@ -89,8 +89,8 @@ impl<D: Device> Gpu<D> {
     }
 
     /// Creates an image and its memory, which are retired as [buffers](Self::create_buffer) are.
-    /// A [relocatable](AllocationOptions::relocatable) one keeps its contents in a move once its
-    /// [state](Image::set_state) is set.
+    /// A [relocatable](AllocationOptions::relocatable) one moves once its [state](Image::state) is known, and keeps its
+    /// contents.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -33,7 +33,9 @@ use crate::device::{
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::log::event;
+use crate::memory::resource::{SharedStates, SubresourceState};
 use crate::memory::{AccessError, AllocationId, OwningAllocator, ShortName};
+use crate::sync::locked;
 use allotment_suballoc::Alignment;
 
 /// Batches per ring, so that one can be filled while others are copied.
@@ -89,6 +91,9 @@ struct StagedCopy<D: Device> {
 /// Staged bytes of the open batch for an image.
 pub(super) struct StagedImage<D: Device> {
     pub(super) image: D::Image,
+    /// What is known of the image, and what was known of the subresource before this was staged.
+    pub(super) states: SharedStates<D::ImageState>,
+    pub(super) was: SubresourceState<D::ImageState>,
     pub(super) from_offset: u64,
     pub(super) row_pitch: u64,
     pub(super) rows: u32,
@@ -99,6 +104,13 @@ pub(super) struct StagedImage<D: Device> {
     pub(super) texel: TexelBlock,
     pub(super) before: D::ImageState,
     pub(super) after: D::ImageState,
+}
+
+impl<D: Device> StagedImage<D> {
+    fn set_state(&self, state: SubresourceState<D::ImageState>) {
+        let (level, layer) = (self.mip_level, self.array_layer);
+        locked(&self.states).set(level..level + 1, layer..layer + 1, state);
+    }
 }
 
 /// A batch that the queue may not have completed.
@@ -248,7 +260,10 @@ impl<D: Device> Lane<D> {
         write: impl FnOnce(&mut UploadSlice<'_, D>) -> Result<(), AccessError>,
     ) -> Result<(), UploadError> {
         let from_offset = self.allocate(memory, size, alignment, write)?;
-        self.images.push(image(from_offset));
+        let image = image(from_offset);
+        // Also where the batch cannot be submitted below: it stays open.
+        image.set_state(SubresourceState::Known(image.after));
+        self.images.push(image);
         self.statistics.copies += 1;
         self.count_staged(memory, size)
     }
@@ -521,6 +536,8 @@ impl<D: Device> Lane<D> {
 
     /// Drops the open batch, which was not submitted.
     pub(super) fn discard(&mut self) {
+        // The last write of a subresource is undone first.
+        self.images.iter().rev().for_each(|image| image.set_state(image.was));
         self.recording = None;
         self.ring.iter_mut().for_each(UploadRing::discard);
         self.clear();
@@ -545,6 +562,10 @@ struct Ending<'a, D: Device> {
 
 impl<D: Device> Drop for Ending<'_, D> {
     fn drop(&mut self) {
+        if self.point.is_none() {
+            // The queue may or may not have the copies.
+            self.lane.images.iter().for_each(|image| image.set_state(SubresourceState::Unknown));
+        }
         let queue = self.lane.queue;
         let ask = || TimelinePoint { queue, value: self.device.submitted(queue) };
         let point = self.point.map_or_else(|| catch_unwind(AssertUnwindSafe(ask)).ok(), Some);

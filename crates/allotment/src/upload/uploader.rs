@@ -1,6 +1,7 @@
 //! Uploads of buffer and image data, direct or through staging.
 
 use core::fmt;
+use std::sync::Arc;
 
 use super::error::UploadError;
 use super::lane::{Lane, StagedImage};
@@ -11,9 +12,11 @@ use crate::device::{
 };
 use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::{Buffers, Images};
+use crate::memory::resource::SharedStates;
 use crate::memory::{
     AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, ShortName, Unique, check_range,
 };
+use crate::sync::locked;
 
 /// Statistics of an [`Uploader`].
 ///
@@ -438,15 +441,13 @@ impl<D: Device> Uploader<D> {
         bytes: &[u8],
     ) -> Result<(), UploadError> {
         let staged = self.visiting_orphans(|this| {
+            let states = to.with_states(Arc::clone);
             let stage = |this: &mut Self| {
-                let mut is_written = false;
                 let staged = to.with_owned(|to, moved_at| {
-                    this.while_alive(|this| this.stage_image(to, moved_at, write, bytes, &mut is_written))
+                    this.while_alive(|this| this.stage_image(to, moved_at, &states, write, bytes))
                 });
-                // Before a step can come: the recording is open that keeps it away.
-                if is_written {
-                    to.note_state_of_part(write.after);
-                }
+                // Before a step can come: the recording is open that keeps it away. Also where only a part was staged.
+                to.with_states(|_| ());
                 staged
             };
             if to.is_relocatable() { this.beside_steps(false, stage) } else { stage(this) }
@@ -463,9 +464,9 @@ impl<D: Device> Uploader<D> {
         &mut self,
         to: &Owned<Unique<D, Images>>,
         moved_at: Option<TimelinePoint>,
+        states: &SharedStates<D::ImageState>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
-        is_written: &mut bool,
     ) -> Result<(), UploadError> {
         self.check_owner(to.tracker(), to.allocation())?;
         let &ImageWrite { mip_level, array_layer, texel, origin, extent, .. } = write;
@@ -511,8 +512,11 @@ impl<D: Device> Uploader<D> {
                 let (now, later) = rest.split_at(row as usize * count as usize * slices as usize);
                 rest = later;
                 let y = first * texel.height;
+                let was = locked(states).of(mip_level, array_layer);
                 let piece = |from_offset| StagedImage {
                     image: to.handle().clone(),
+                    states: Arc::clone(states),
+                    was,
                     from_offset: texel.offset(from_offset, limits),
                     row_pitch: pitch,
                     rows: count,
@@ -536,7 +540,6 @@ impl<D: Device> Uploader<D> {
                     let mut rows = (0..).zip(now.chunks(row as usize));
                     rows.try_for_each(|(i, row)| slice.write(at + i * pitch, row))
                 })?;
-                *is_written = true;
                 // The first piece changes the state; the following ones find the subresource in the new one.
                 before = write.after;
             }

@@ -216,8 +216,9 @@ impl AllocationOptions {
     /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames, if
     /// [`with_defragmentation`](crate::GpuDesc::with_defragmentation) is set.
     ///
-    /// An image stays where it is until [`Image::set_state`](crate::memory::Image::set_state) is called: its texels are copied
-    /// out of a known state alone. Call it after the upload, and whenever a frame leaves the image in another layout.
+    /// The texels of an image are copied out of a known state alone: that in which uploads left the whole image. Where a
+    /// frame leaves it in another layout, say so with [`Image::set_state`](crate::memory::Image::set_state), or with
+    /// [`Image::forget_state`](crate::memory::Image::forget_state), with which it stays where it is.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -1,14 +1,16 @@
 //! Buffers or images: what differs between the two, so that everything else stands once.
 
 use core::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use super::{Kind, RawResource};
+use super::image_states::{ImageStates, SharedStates, SubresourceState};
+use super::{Kind, RawBuffer, RawImage, RawResource};
 
 use crate::device::{
     Device, DeviceError, ImageShape, MemoryDesc, QueueIndex, QueueKind, Requirements, TransferUsage,
 };
 use crate::memory::resource::relocation::{Cell, Member};
+use crate::sync::locked;
 
 /// Buffers or images: the functions of the device that differ between the two.
 pub trait Class<D: Device> {
@@ -87,9 +89,24 @@ pub trait BufferOrImage<D: Device>:
 {
     /// The state of an image, which a copy needs beside the description.
     type State: Copy + fmt::Debug + Send + Sync;
+    /// The states of an image's subresources, as far as they are known.
+    #[doc(hidden)]
+    type States: fmt::Debug + Send + Sync;
 
     /// A copy needs the state, so that a resource whose state is not known stays where it is.
     const NEEDS_STATE: bool;
+
+    /// Returns the states of a newly created resource.
+    #[doc(hidden)]
+    fn initial_states(token: &Self::Token) -> Self::States;
+
+    /// Returns the state of a whole image, if it is known.
+    #[doc(hidden)]
+    fn whole_state(states: &Self::States) -> Option<Self::State>;
+
+    /// Says that the resource was created anew, without its contents.
+    #[doc(hidden)]
+    fn reset_states(states: &Self::States);
 
     /// Wraps a relocatable resource for the list of its defragmenter.
     #[doc(hidden)]
@@ -100,7 +117,16 @@ pub trait BufferOrImage<D: Device>:
 
 impl<D: Device> BufferOrImage<D> for Buffers {
     type State = ();
+    type States = ();
     const NEEDS_STATE: bool = false;
+
+    fn initial_states(_: &RawBuffer<D>) {}
+
+    fn whole_state((): &()) -> Option<()> {
+        None
+    }
+
+    fn reset_states((): &()) {}
 
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
         Member::Buffer(cell)
@@ -109,7 +135,25 @@ impl<D: Device> BufferOrImage<D> for Buffers {
 
 impl<D: Device> BufferOrImage<D> for Images {
     type State = D::ImageState;
+    // In a lock of its own, since a pinned image has no other. Shared with uploads that are staged: where these are
+    // discarded, the image keeps the states that it was in before.
+    type States = SharedStates<D::ImageState>;
     const NEEDS_STATE: bool = true;
+
+    fn initial_states(token: &RawImage<D>) -> Self::States {
+        // A token without a shape is that of a buffer, of which no state is ever asked.
+        let shape = token.shape();
+        let (levels, layers) = shape.map_or((1, 1), |shape| (shape.mip_levels, shape.array_layers));
+        Arc::new(Mutex::new(ImageStates::new(levels, layers)))
+    }
+
+    fn whole_state(states: &Self::States) -> Option<D::ImageState> {
+        locked(states).whole()
+    }
+
+    fn reset_states(states: &Self::States) {
+        locked(states).set_all(SubresourceState::Initial);
+    }
 
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
         Member::Image(cell)

@@ -3,12 +3,14 @@
 use core::fmt;
 use std::sync::Arc;
 
+use super::image_states::{SharedStates, SubresourceState};
 use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::{Owned, Recording, RecordingId, SubmissionTracker};
 use crate::memory::resource::relocation::{Cell, CellKey, Follower};
 use crate::memory::token::AllocationId;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, ShortName};
+use crate::sync::locked;
 
 /// A buffer or an image with its memory. Dropping it, on any thread, retires it: it is destroyed, and its memory freed,
 /// once no open recording and no submission in flight can reference it. Put it in an [`Arc`] to share it.
@@ -72,13 +74,14 @@ pub type Image<D> = Resource<D, Images>;
 
 /// Two kinds, so that a pinned resource has no lock.
 enum Owner<D: Device, C: BufferOrImage<D>> {
-    Pinned(Owned<Unique<D, C>>),
+    Pinned(Owned<Unique<D, C>>, C::States),
     Relocatable(Arc<Cell<D, C>>),
 }
 
 impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     pub(super) fn pinned(resource: Owned<Unique<D, C>>) -> Self {
-        Self { owner: Owner::Pinned(resource) }
+        let states = C::initial_states(&resource);
+        Self { owner: Owner::Pinned(resource, states) }
     }
 
     pub(super) fn relocatable(cell: Arc<Cell<D, C>>) -> Self {
@@ -139,7 +142,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     #[must_use]
     pub fn id(&self) -> AllocationId {
         match &self.owner {
-            Owner::Pinned(resource) => resource.allocation().id(),
+            Owner::Pinned(resource, _) => resource.allocation().id(),
             // Without the lock, since a move exchanges what the id names, and never the id.
             Owner::Relocatable(cell) => cell.id(),
         }
@@ -222,7 +225,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     #[must_use]
     pub fn moves(&self) -> u32 {
         match &self.owner {
-            Owner::Pinned(_) => 0,
+            Owner::Pinned(..) => 0,
             Owner::Relocatable(cell) => cell.moves(),
         }
     }
@@ -245,7 +248,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// ```
     pub fn with_raw<T>(&self, work: impl FnOnce(&RawResource<C::Handle>) -> T) -> T {
         match &self.owner {
-            Owner::Pinned(resource) => work(resource),
+            Owner::Pinned(resource, _) => work(resource),
             Owner::Relocatable(cell) => {
                 let _in_place = KeptInPlace::new(cell.with(|it| it.resource().tracker().clone()));
                 // A token of its own, since a step that begins meanwhile takes the lock, and `work` is the caller's code.
@@ -295,7 +298,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     ///
     /// No other recording uses the resource, nor does an uploader that was given it as a target.
     pub unsafe fn retire_with(mut self, recording: RecordingId) {
-        if let Owner::Pinned(resource) = &mut self.owner {
+        if let Owner::Pinned(resource, _) = &mut self.owner {
             resource.allocator().note_released(resource.allocation());
             // SAFETY: as the caller promises.
             unsafe { resource.retire_value_with(recording) };
@@ -312,7 +315,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// Returns what a relocatable resource shares with its defragmenter.
     pub(super) fn cell(&self) -> Option<&Arc<Cell<D, C>>> {
         match &self.owner {
-            Owner::Pinned(_) => None,
+            Owner::Pinned(..) => None,
             Owner::Relocatable(cell) => Some(cell),
         }
     }
@@ -321,7 +324,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// resource; `None` for one that never moves.
     pub(crate) fn follow(&self, follower: &Arc<dyn Follower<D>>) -> Option<CellKey> {
         match &self.owner {
-            Owner::Pinned(_) => None,
+            Owner::Pinned(..) => None,
             Owner::Relocatable(cell) => {
                 // A descriptor is about to name it.
                 cell.with_contents(|_| ());
@@ -338,7 +341,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         work: impl FnOnce(&Owned<Unique<D, C>>, Option<TimelinePoint>) -> T,
     ) -> T {
         match &self.owner {
-            Owner::Pinned(resource) => work(resource, None),
+            Owner::Pinned(resource, _) => work(resource, None),
             Owner::Relocatable(cell) => cell.with(|current| work(current.resource(), current.copied_at())),
         }
     }
@@ -349,7 +352,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         work: impl FnOnce(&Owned<Unique<D, C>>, Option<TimelinePoint>) -> T,
     ) -> T {
         match &self.owner {
-            Owner::Pinned(resource) => work(resource, None),
+            Owner::Pinned(resource, _) => work(resource, None),
             Owner::Relocatable(cell) => {
                 cell.with_contents(|current| work(current.resource(), current.copied_at()))
             }
@@ -432,10 +435,11 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Image<D> {
-    /// Returns the state of a relocatable image between recordings, as [set](Self::set_state) last. `None` where it is
-    /// not known, so that the image stays where it is: where no state was set since the image was created, or since an
-    /// upload left a part of it in another one. `None` also for a pinned image, and for one that was moved without its
-    /// contents ([`Movability::Recreated`](crate::memory::Movability::Recreated)).
+    /// Returns the state of the whole image between recordings, as far as the library knows it: that in which
+    /// [uploads](crate::upload::Uploader) left it, or that which was [set](Self::set_state). `None` where it is not known:
+    /// where nothing was written or set since the image was created or was moved without its contents
+    /// ([`Movability::Recreated`](crate::memory::Movability::Recreated)), where parts of it are in different states, or
+    /// where the application [said so](Self::forget_state). A relocatable image is not moved then.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -449,51 +453,61 @@ impl<D: Device> Image<D> {
     /// ```
     #[must_use]
     pub fn state(&self) -> Option<D::ImageState> {
-        match &self.owner {
-            // A state is needed for copies by a move, which a pinned image never makes.
-            Owner::Pinned(_) => None,
-            Owner::Relocatable(cell) => cell.state(),
-        }
+        self.with_states(|states| locked(states).whole())
     }
 
-    /// Sets the state that the whole image has from now on, so that a move can copy it; from the first call on, steps may
-    /// move the image. Does nothing for a pinned image.
+    /// Says which state the whole image is in from now on, after the application changed it by barriers or render passes of
+    /// its own. Uploads then expect it there, and a step may move a relocatable image.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
-    /// let albedo = gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?;
-    /// // The texels are uploaded here.
+    /// let options = MemoryUsage::GpuOnly.with_name("target").relocatable();
+    /// let target = gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?;
+    /// // A render pass draws to it here, and leaves it in this state:
     /// let state = (); // on Vulkan `SHADER_READ_ONLY_OPTIMAL`, say; the simulated GPU has one state
     /// // SAFETY: nothing brings the image into another state from now on.
-    /// unsafe { albedo.set_state(state) };
-    /// assert_eq!(albedo.state(), Some(state), "a move copies the texels");
+    /// unsafe { target.set_state(state) };
+    /// assert_eq!(target.state(), Some(state), "a move copies the texels");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Safety
     ///
-    /// Whenever a [step](crate::memory::Defragmenter::step) is done, until the next call of this function, the whole
-    /// image is in this state, or will be once all submitted work has completed; and a recording that is not submitted
-    /// by then neither uses the image on another queue than the defragmenter's, nor leaves it in another state. Later
-    /// uses on another queue wait for [`copied_at`](crate::memory::DefragmentationStep::copied_at). On Vulkan the image
+    /// Until the next call of this function, of [`forget_state`](Self::forget_state) or an upload to the image, the whole
+    /// image is in this state whenever an upload to it is submitted or a [step](crate::memory::Defragmenter::step) is done,
+    /// or will be once all submitted work has completed; and a recording that is not submitted by then neither leaves it in
+    /// another state, nor, if the image is relocatable, uses it on another queue than the defragmenter's. Later uses on
+    /// another queue wait for [`copied_at`](crate::memory::DefragmentationStep::copied_at). On Vulkan an image that moves
     /// belongs to the family of the defragmenter's queue.
     pub unsafe fn set_state(&self, state: D::ImageState) {
-        if let Owner::Relocatable(cell) = &self.owner {
-            cell.set_state(Some(state));
-        }
+        self.with_states(|states| locked(states).set_all(SubresourceState::Known(state)));
     }
 
-    /// Notes that a part of the image is brought into a state. A move copies the whole image out of one, so where the other
-    /// parts are in another, its state is not known any more.
-    pub(crate) fn note_state_of_part(&self, state: D::ImageState) {
-        if let Owner::Relocatable(cell) = &self.owner {
-            if cell.state().is_some_and(|whole| whole != state) {
-                cell.set_state(None);
-            }
+    /// Says that the state of the image is not known from now on, since the application changes it: a relocatable image stays
+    /// where it is, and uploads are refused that would keep some texels of a mip level.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let target = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("target"))?;
+    /// target.forget_state(); // before its first use as a render target, whose passes change it to and fro
+    /// assert_eq!(target.state(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn forget_state(&self) {
+        self.with_states(|states| locked(states).set_all(SubresourceState::Unknown));
+    }
+
+    /// Calls `work` with the states of the image, which it may change. Locks a relocatable image.
+    pub(crate) fn with_states<T>(&self, work: impl FnOnce(&SharedStates<D::ImageState>) -> T) -> T {
+        match &self.owner {
+            Owner::Pinned(_, states) => work(states),
+            Owner::Relocatable(cell) => cell.with_states(work),
         }
     }
 }
@@ -502,7 +516,7 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Resource<D, C> {
     #[inline(never)]
     fn drop(&mut self) {
         // Before the owner retires it. That of a relocatable resource is dropped with its cell, which does the same.
-        if let Owner::Pinned(resource) = &self.owner {
+        if let Owner::Pinned(resource, _) = &self.owner {
             // Without one, it was retired with a recording.
             if let Some(resource) = resource.value() {
                 resource.allocator().note_released(resource.allocation());

@@ -7,6 +7,7 @@
 //! | `created_with_memory.rs` | resources that are created together with dedicated memory |
 //! | `aliasing.rs` | resources in a part of an allocation, beside or above others |
 //! | `deferred.rs` | [`Buffer`] and [`Image`], which are destroyed once they are dropped and the GPU is done with them |
+//! | `image_states.rs` | the states of an image's subresources, as far as they are known |
 //! | `unique.rs` | owners that destroy at once when they are dropped |
 //! | `owning_allocator.rs` | the allocator together with a deletion queue |
 //! | `mapped` | buffers that the CPU writes and reads by a pointer |
@@ -21,6 +22,7 @@ mod deferred;
 mod error;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod existing;
+mod image_states;
 mod mapped;
 mod moved;
 mod owning_allocator;
@@ -59,6 +61,7 @@ pub(super) use self::existing::d3d12;
 pub(super) use self::existing::vulkan;
 
 // For the layers above: descriptors that follow moves, and the room that a `Gpu` makes.
+pub(crate) use self::image_states::{SharedStates, SubresourceState};
 pub(crate) use self::relocation::{CellKey, Follower, Following, NewHandle, NewPlace, RoomOfGpu};
 
 use self::class::Class;

@@ -259,7 +259,8 @@ impl<D: Device> OwningAllocator<D> {
         Unique::new(&self.allocator, buffer).map(|unique| Resource::pinned(self.own(unique)))
     }
 
-    /// Takes ownership of an image of the allocator.
+    /// Takes ownership of an image of the allocator. Its [state](Image::state) is not known, since it may have been used: say
+    /// it with [`Image::set_state`], or let an upload write whole mip levels.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -276,7 +277,10 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// The errors of [`own_buffer`](Self::own_buffer).
     pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, WrongAllocator<RawImage<D>>> {
-        Unique::new(&self.allocator, image).map(|unique| Resource::pinned(self.own(unique)))
+        let owned = Unique::new(&self.allocator, image)?;
+        let image = Resource::pinned(self.own(owned));
+        image.forget_state();
+        Ok(image)
     }
 
     /// Takes ownership of memory of the allocator.

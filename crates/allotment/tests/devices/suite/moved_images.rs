@@ -24,6 +24,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         moved_compressed_images_hold_their_blocks_in_every_state,
         moved_images_of_a_custom_pool_hold_their_texels,
         an_image_whose_state_is_not_known_stays_until_it_is,
+        an_upload_that_is_discarded_leaves_the_image_in_the_states_before_it,
         an_image_with_a_part_in_another_state_stays_where_it_is,
         an_image_whose_contents_are_not_kept_is_moved_without_a_state,
     ]
@@ -95,8 +96,8 @@ fn filled<F: Fixture>(
             // SAFETY: the box is the subresource, which nothing has used yet.
             unsafe { uploader.write_image(&image, &write, &part.pattern(seed)) }.unwrap();
         }
-        // SAFETY: the copies leave it so, and are submitted below; it is used on the defragmenter's queue alone.
-        unsafe { image.set_state(state) };
+        // Known without a word of the program: all of it was written by way of the library.
+        assert_eq!(image.state(), Some(state));
         all.push(Filled { image, parts, seed, state });
     }
     uploader.submit().unwrap();
@@ -264,20 +265,64 @@ fn an_image_whose_state_is_not_known_stays_until_it_is<F: Fixture>(gpu: &Gpu<F>)
     let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     for image in &images {
         for part in Subresource::all(&layered(gpu), TEXEL) {
-            let Subresource { mip_level, array_layer, extent, texel } = part;
-            let (origin, before) = ([0; 3], ImageState::<F>::default());
-            let write = ImageWrite { mip_level, array_layer, origin, extent, texel, before, after: state };
-            // SAFETY: the box is the subresource, which nothing has used yet.
-            unsafe { uploader.write_image(image, &write, &part.pattern(1)) }.unwrap();
+            assert_eq!(image.state(), None, "an upload of a part does not tell the state of the whole");
+            write::<F>(&mut uploader, image, &part, ImageState::<F>::default(), state);
         }
-        assert_eq!(image.state(), None, "an upload of a part does not tell the state of the whole");
-        // SAFETY: the copies leave it so, and are submitted below; it is used on the defragmenter's queue alone.
-        unsafe { image.set_state(state) };
+        assert_eq!(image.state(), Some(state), "all parts are in it");
     }
     uploader.submit().unwrap();
     stage.wait_idle();
     steps();
     assert!(defragmenter.statistics().moves > 0);
+}
+
+/// Writes a subresource.
+fn write<F: Fixture>(
+    uploader: &mut Uploader<F::Device>,
+    image: &Image<F::Device>,
+    part: &Subresource,
+    before: ImageState<F>,
+    after: ImageState<F>,
+) {
+    let &Subresource { mip_level, array_layer, extent, texel } = part;
+    let write = ImageWrite { mip_level, array_layer, origin: [0; 3], extent, texel, before, after };
+    // SAFETY: the box is the subresource, which no work uses; the caller says in which state it is.
+    unsafe { uploader.write_image(image, &write, &part.pattern(1)) }.unwrap();
+}
+
+fn an_upload_that_is_discarded_leaves_the_image_in_the_states_before_it<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let desc = layered(gpu);
+    let image = stage.memory.create_image(&desc.into(), &wanted()).unwrap();
+    let states = gpu.fixture().image_states();
+    let (first, last) = (states[0], states[states.len() - 1]);
+    let parts = Subresource::all(&desc, TEXEL);
+    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let new = ImageState::<F>::default();
+    parts.iter().for_each(|part| write::<F>(&mut uploader, &image, part, new, first));
+    assert_eq!(image.state(), Some(first));
+    uploader.discard();
+    assert_eq!(image.state(), None, "nothing was written");
+
+    parts.iter().for_each(|part| write::<F>(&mut uploader, &image, part, new, first));
+    uploader.submit().unwrap();
+    // One of them twice: the state of the first write comes back last.
+    write::<F>(&mut uploader, &image, &parts[1], first, last);
+    write::<F>(&mut uploader, &image, &parts[1], last, first);
+    write::<F>(&mut uploader, &image, &parts[2], first, last);
+    assert_eq!(image.state(), (first == last).then_some(first));
+    uploader.discard();
+    assert_eq!(image.state(), Some(first));
+    write::<F>(&mut uploader, &image, &parts[1], first, last);
+    drop(uploader);
+    assert_eq!(image.state(), Some(first), "an uploader that is dropped discards");
+
+    image.forget_state();
+    assert_eq!(image.state(), None);
+    // SAFETY: it is in this state, as no work has been submitted that changes it.
+    unsafe { image.set_state(first) };
+    assert_eq!(image.state(), Some(first));
+    stage.wait_idle();
 }
 
 fn an_image_with_a_part_in_another_state_stays_where_it_is<F: Fixture>(gpu: &Gpu<F>) -> Outcome {

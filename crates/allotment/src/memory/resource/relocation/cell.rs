@@ -76,8 +76,10 @@ pub struct Cell<D: Device, C: BufferOrImage<D>> {
 /// A relocatable resource as it is now.
 pub(in crate::memory::resource) struct CurrentResource<D: Device, C: BufferOrImage<D>> {
     resource: Owned<Unique<D, C>>,
-    /// `None` for an image whose state is not known: it was not set, or changed since.
-    pub(super) state: Option<C::State>,
+    /// Of an image.
+    states: C::States,
+    /// Whether steps may move it at present, where that depends on its state.
+    is_known: bool,
     /// The point at which the last copy to the current place or out of it completes, until it is known to have.
     copied_at: Option<TimelinePoint>,
     /// The CPU is kept from the bytes until then.
@@ -102,9 +104,11 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         let found = resource.allocator().device().properties().memory_type(memory_type);
         let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
         let movability = if is_one_way { Movability::Pinned } else { movability };
+        let states = C::initial_states(&resource);
         let current = CurrentResource {
             resource,
-            state: None,
+            states,
+            is_known: false,
             copied_at: None,
             blocks_cpu_access: false,
             has_contents: false,
@@ -123,27 +127,28 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     fn allow_moves(&self, now: &CurrentResource<D, C>) {
         // Pinned for as long as this is so, rather than refused by each step: a pinned one keeps its block out of the
         // plans, so that nothing is reserved or created for the others in it.
-        let is_unknown = C::NEEDS_STATE && now.state.is_none() && self.movability == Movability::Copied;
+        let is_unknown = C::NEEDS_STATE && now.state().is_none() && self.movability == Movability::Copied;
         let movability = if is_unknown { Movability::Pinned } else { self.movability };
         let (resource, mover) = (&now.resource, self.members.mover());
         resource.allocator().allow_moves(resource.allocation(), movability, mover);
     }
 
-    /// Sets the state that the whole image has from now on; `None` where it is not known.
-    pub(in crate::memory::resource) fn set_state(&self, state: Option<C::State>) {
+    /// Calls `work` with the states of the image, which it may change.
+    pub(in crate::memory::resource) fn with_states<T>(&self, work: impl FnOnce(&C::States) -> T) -> T {
         self.with(|now| {
-            let was_known = now.state.is_some();
-            now.state = state;
+            let done = work(&now.states);
             // Under the lock, so that the last of two threads decides both.
-            if was_known != state.is_some() {
+            let is_known = now.state().is_some();
+            if core::mem::replace(&mut now.is_known, is_known) != is_known {
                 self.allow_moves(now);
             }
-        });
+            done
+        })
     }
 
-    /// Returns the state, if it is known.
-    pub(in crate::memory::resource) fn state(&self) -> Option<C::State> {
-        self.with(|now| now.state)
+    /// Returns the state of the whole image, if it is known.
+    pub(super) fn state(&self) -> Option<C::State> {
+        locked(&self.current).state()
     }
 
     /// Calls `work` with the resource, whose handle stays valid meanwhile.
@@ -208,7 +213,8 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         current.blocks_cpu_access = blocks_cpu_access;
         if copied_at.is_none() {
             // A new image without a copy has the state in which images are created.
-            current.state = None;
+            C::reset_states(&current.states);
+            current.is_known = false;
         }
         current.copied_at = copied_at;
         let left = current.resource.value_mut().replace_handle(handle, old);
@@ -230,6 +236,11 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
     /// Returns the resource.
     pub(in crate::memory::resource) fn resource(&self) -> &Owned<Unique<D, C>> {
         &self.resource
+    }
+
+    /// Returns the state of the whole image, if it is known.
+    pub(super) fn state(&self) -> Option<C::State> {
+        C::whole_state(&self.states)
     }
 
     /// Returns the point from which on the bytes are in place and may be written, unless it is known to be reached.

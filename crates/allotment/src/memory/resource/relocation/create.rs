@@ -99,7 +99,7 @@ impl<D: Device> Defragmenter<D> {
     }
 
     /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
-    /// [state](Image::set_state) is set, it stays where it is, since its texels could not be copied. One with
+    /// [state](Image::state) is known, it stays where it is, since its texels could not be copied. One with
     /// [`Movability::Recreated`] moves without its texels, and has the state of a newly created image then.
     ///
     /// ```
@@ -109,7 +109,7 @@ impl<D: Device> Defragmenter<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("albedo");
     /// let albedo = gpu.defragmenter().create_image(&ImageDesc::new(64, 64, 4), &options)?;
-    /// assert_eq!(albedo.state(), None, "it moves only once a state is set");
+    /// assert_eq!(albedo.state(), None, "it moves only once its state is known");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

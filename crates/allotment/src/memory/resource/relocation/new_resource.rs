@@ -56,7 +56,7 @@ impl<D: Device, C: BufferOrImage<D>> NewObject<D, C> {
         [copied, host_visible]: [bool; 2],
     ) -> Result<Self, DeviceError> {
         let now = locked(&cell.current);
-        let (from, size, state) = (now.resource().handle().clone(), now.resource().size(), now.state);
+        let (from, size, state) = (now.resource().handle().clone(), now.resource().size(), now.state());
         // Released before the driver call. `cell` keeps the resource alive, and only steps replace it, one at a time.
         drop(now);
         // SAFETY: the place is reserved for this resource, with the size and alignment that its description needs, in
@@ -74,11 +74,20 @@ impl<D: Device> NewResource<D> {
         }
     }
 
-    /// Leaves out the copy of a buffer that was never written.
-    pub(super) fn note_contents(&mut self) {
-        // Only buffers: of an image the state is known where it is copied, so something has been done with it.
-        if let Self::Buffer(NewObject { cell, copied, .. }) = self {
-            *copied &= cell.has_contents();
+    /// Looks at the contents once more while nothing can change them: leaves out the copy of a buffer that was never
+    /// written, and takes the state that an image has by now. Returns false for an image that cannot be copied, since its
+    /// state is not known any more.
+    pub(super) fn note_contents(&mut self) -> bool {
+        match self {
+            Self::Buffer(NewObject { cell, copied, .. }) => {
+                *copied &= cell.has_contents();
+                true
+            }
+            // Of an image the state is known where it is copied, so something has been done with it.
+            Self::Image(NewObject { cell, state, copied, .. }) => {
+                *state = cell.state();
+                !*copied || state.is_some()
+            }
         }
     }
 

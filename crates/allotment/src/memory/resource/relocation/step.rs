@@ -65,8 +65,12 @@ impl<D: Device> Defragmenter<D> {
             open.stay();
             return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
         };
-        // A buffer that was just created has nothing to copy, and its first bytes need not wait for that.
-        created.iter_mut().flatten().for_each(NewResource::note_contents);
+        // A buffer that was just created has nothing to copy, and its first bytes need not wait for that. An image that was
+        // written since the plan may be in another state, or in several.
+        for new in created.iter_mut() {
+            new.take_if(|new| !new.note_contents()).into_iter().for_each(|it| it.destroy(device));
+        }
+        ignore_unmovable_blocks(device, pass, created);
         let has_images = created.iter().flatten().any(NewResource::is_image);
         // While quiet: a write that is recorded beside it would go to the old place while the copy reads that, in no
         // order. (`a_write_that_is_recorded_while_a_step_submits_its_copies_comes_after_them`)
@@ -205,7 +209,8 @@ impl<D: Device> Defragmenter<D> {
             // SAFETY: each new resource is the only one in its place and was created by the description of its old one,
             // and the device said that resources of this description can be copied. The old ones live at least until
             // this recording has completed, since their owners hold them or they are retired after it; so do the new
-            // ones. The conditions for images are the promise of the caller of `set_state`.
+            // ones. An image is in the state in which uploads left it, or its owner promised it to `set_state`; a program
+            // whose commands leave it in another says so, as it promises where it submits them.
             unsafe { device.submit(queue, &work) }
         });
         submitted.map(Some)
