@@ -32,6 +32,7 @@
 //! - A descriptor that a recording can read does not change until the recording's submission is complete:
 //!   slots, tables and chunks are reused by the rules of [`lifetime`](crate::lifetime), in whatever order and
 //!   on whatever thread they are dropped. A descriptor in flight is never written.
+//! - CPU descriptors that are dropped come back the same way, also on a thread that knows nothing of their heap.
 //! - Slots and binding sets keep the resource of their descriptor alive for as long, if the caller passes it.
 //! - Sets and slots of a relocatable resource follow its moves, where the library describes the resource
 //!   ([`BindingSet::bind_buffer`], [`BindingSet::bind_image`], [`ShaderVisibleHeap::insert_buffer`],

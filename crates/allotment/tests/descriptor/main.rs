@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "../common/amount.rs"]
+mod amount;
 mod beside_a_step;
 mod bindings;
 #[path = "../common/counting.rs"]

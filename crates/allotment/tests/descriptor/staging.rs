@@ -10,6 +10,7 @@ use allotment::descriptor::{
 use allotment::device::DescriptorHeapType;
 use allotment::device::simulated::SimulatedGpu;
 
+use crate::amount::scaled;
 use crate::rig::{Rig, value};
 
 /// Which page a range is on, and where: by its address.
@@ -25,9 +26,8 @@ fn the_articles_example_of_five_then_three_takes_the_page_that_can_serve_and_the
     let _page_0 = heap.allocate(64).unwrap();
     let pairs: Vec<_> = (0..32).map(|_| heap.allocate(2).unwrap()).collect();
     let freed: HashSet<_> = pairs.iter().skip(1).step_by(2).map(|pair| address(&heap, pair)).collect();
-    for (_, pair) in pairs.into_iter().enumerate().filter(|(i, _)| i % 2 == 1) {
-        heap.free(pair).unwrap();
-    }
+    let (_kept, odd): (Vec<_>, Vec<_>) = pairs.into_iter().enumerate().partition(|(i, _)| i % 2 == 0);
+    odd.into_iter().for_each(|(_, pair)| heap.free(pair).unwrap());
     let page_2 = heap.allocate(59).unwrap();
     assert_eq!(heap.statistics().pages, 3);
     let five = heap.allocate(5).unwrap();
@@ -204,6 +204,75 @@ fn what_is_retired_comes_back_with_the_recordings_that_were_open() {
     drop(recording);
     heap.reclaim();
     assert_eq!((heap.statistics().used, heap.statistics().retiring, heap.statistics().peak), (0, 0, 6));
+}
+
+#[test]
+fn what_is_dropped_comes_back_as_what_is_retired_on_any_thread() {
+    let rig = Rig::new();
+    let heap = rig.staging(64);
+    let recording = rig.record();
+    let (slot, run) = (heap.allocate(1).unwrap(), heap.allocate(5).unwrap());
+    let was = address(&heap, &slot);
+    std::thread::spawn(|| drop((slot, run))).join().unwrap();
+    heap.reclaim();
+    assert_eq!((heap.statistics().used, heap.statistics().retiring), (6, 6));
+    assert_ne!(address(&heap, &heap.allocate(1).unwrap()), was, "the recording may copy it");
+    drop(recording);
+    heap.reclaim();
+    heap.reclaim();
+    assert_eq!((heap.statistics().used, heap.statistics().retiring), (0, 0));
+    // A range that another heap refuses comes back too, to its own.
+    let other = rig.staging(64);
+    assert_eq!(other.free(heap.allocate(1).unwrap()), Err(DescriptorError::WrongHeap));
+    assert_eq!(other.retire(heap.allocate(2).unwrap()), Err(DescriptorError::WrongHeap));
+    assert_eq!((heap.statistics().retiring, other.statistics().retiring), (3, 0));
+    heap.reclaim();
+    assert_eq!((heap.statistics().used, other.statistics().used), (0, 0));
+}
+
+#[test]
+fn what_outlives_its_heap_is_dropped_without_it() {
+    let rig = Rig::new();
+    let before = rig.staging(64);
+    let (slot, run) = (before.allocate(1).unwrap(), before.allocate(5).unwrap());
+    drop(before);
+    assert_eq!(rig.device.usage().descriptor_heaps, 0);
+    // Another heap has descriptors at the same places, and keeps them.
+    let after = rig.staging(64);
+    let kept = (after.allocate(1).unwrap(), after.allocate(5).unwrap());
+    drop((slot, run));
+    after.reclaim();
+    assert_eq!((after.statistics().used, after.statistics().retiring), (6, 0));
+    drop(kept);
+    after.reclaim();
+    assert_eq!(after.statistics().used, 0);
+}
+
+#[test]
+fn a_million_descriptors_made_and_dropped_need_no_more_pages_than_the_frames_in_flight() {
+    let rig = Rig::new();
+    let heap = rig.staging(1024);
+    let mut frames = std::collections::VecDeque::new();
+    for _ in 0..scaled(1000) {
+        let recording = rig.record();
+        for _ in 0..500 {
+            drop(heap.allocate(1).unwrap());
+        }
+        for _ in 0..125 {
+            drop(heap.allocate(4).unwrap());
+        }
+        frames.push_back(rig.submit(recording));
+        if frames.len() == 3 {
+            rig.wait(frames.pop_front().unwrap());
+        }
+        // Without `reclaim`: requests that find nothing free look for what the GPU has finished with.
+    }
+    assert!(heap.statistics().capacity <= 4 * 1024 * 2, "{:?}", heap.statistics());
+    rig.wait_idle();
+    heap.reclaim();
+    assert_eq!((heap.statistics().used, heap.statistics().retiring), (0, 0));
+    heap.trim();
+    assert_eq!(rig.device.usage().descriptor_heaps, 0);
 }
 
 #[test]

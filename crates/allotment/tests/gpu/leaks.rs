@@ -92,6 +92,7 @@ fn a_gpu_that_leaves_nothing_reports_nothing() {
             targets.free(views).unwrap();
             let views = targets.allocate(count).unwrap();
             targets.retire(views).unwrap();
+            drop(targets.allocate(count).unwrap());
         }
         let sampler = descriptors.samplers().get(&Default::default()).unwrap();
         drop((set, range, sampler, buffer));
@@ -139,8 +140,8 @@ fn as_many_descriptors_are_reported_with_call_sites_as_without() {
         ];
         assert_eq!(counts(&LeakReport::of_device(&device)), expected, "{call_sites:?}");
         drop(other);
-        forget((set, users));
-        drop((plain, views, gpu));
+        forget((set, users, views));
+        drop((plain, gpu));
         let reports = reports.lock().unwrap();
         let [report] = &reports[..] else { panic!("{reports:?}") };
         let expected =
@@ -169,8 +170,8 @@ fn descriptors_that_are_not_given_back_are_named_with_their_call_sites() {
     let last = line!();
     let live = LeakReport::of_device(&device);
     assert_eq!(live.descriptors.iter().map(|leak| leak.count).sum::<u32>(), 1 + 1 + 4 + 1 + 3, "{live}");
-    forget((set, range));
-    drop((views, buffer, gpu));
+    forget((set, range, views));
+    drop((buffer, gpu));
     let reports = reports.lock().unwrap();
     let [report] = &reports[..] else { panic!("{reports:?}") };
     assert_eq!(report.moment, LeakMoment::LastGpuDropped);

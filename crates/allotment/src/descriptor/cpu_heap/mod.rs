@@ -18,28 +18,30 @@
 //! Mostly at once: the GPU never reads these heaps, and copies and render targets are read when the call is
 //! made. So [`free`](CpuDescriptorHeap::free) a range after the last copy from it.
 //! [`retire`](CpuDescriptorHeap::retire) is for engines that record commands of their own and translate them
-//! later, and so do not know when the last copy is made.
+//! later, and so do not know when the last copy is made. A range that is dropped is retired, on whatever thread.
 //!
 //! # Cost
 //!
 //! Allocating a slot takes one atomic operation and freeing it one, on memory that other threads seldom write
 //! (`magazines`): 7 to 15 ns together. A run takes a lock, and a look at each page with runs and at each thread's free
-//! slots. A new page is a heap of the driver.
+//! slots. A new page is a heap of the driver. A range that is dropped takes two locks, one of them for all heaps of the process.
 
 mod events;
 mod magazines;
 mod pages;
+mod retired;
 
 use core::fmt;
 use core::mem;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLockReadGuard};
 
 use self::events::PageEvents;
 use self::magazines::Magazine;
 use self::pages::{LARGEST_PAGE, Page, PageHeap, PageTable, TRIM_EVERY, Trim};
+use self::retired::RetiredRanges;
 
 use super::device_heap::DeviceHeap;
 use super::error::{DescriptorError, check_range};
@@ -48,14 +50,15 @@ use super::free_slots::{FreeSlots, WORD};
 use super::heap_desc::CpuDescriptorHeapDesc;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapType};
-use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
+use crate::lifetime::{Reclaimed, SubmissionTracker};
 use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors, ShortName};
 use crate::sync::locked;
 use crate::sync::shards::Shards;
 use crate::table::StableTable;
 
-/// An owned range of a CPU heap. Return it with [`CpuDescriptorHeap::free`] or [`CpuDescriptorHeap::retire`]; a
-/// range that is dropped is leaked.
+/// An owned range of a CPU heap. Dropping it, on any thread, [retires](CpuDescriptorHeap::retire) it: it is reused once the
+/// GPU has finished with what is recorded or submitted then. [`CpuDescriptorHeap::free`] makes it reusable at once, and costs
+/// less.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -68,26 +71,55 @@ use crate::table::StableTable;
 /// let views = targets.allocate(3)?; // one for each image of a swapchain
 /// assert_eq!(views.count(), 3);
 /// targets.free(views)?; // moved: no view can be freed twice
+/// drop(targets.allocate(1)?); // comes back with a later `reclaim`
+/// assert_eq!(targets.statistics().retiring, 1);
+/// gpu.reclaim();
+/// assert_eq!(targets.statistics().used, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a range is given back to its heap"]
+#[must_use = "a range that is dropped is retired"]
 pub struct CpuDescriptorRange {
     /// The number of its heap.
     heap: u64,
-    page: u32,
-    first: u32,
-    /// 1 for a single slot, which has a bit in `singles`; more for a run.
-    count: u32,
+    range: PageRange,
     /// Whether its owner has written all of it. The previous contents may refer to destroyed resources.
     written: bool,
 }
 
+/// Descriptors of a page, which one owner has.
+#[derive(Clone, Copy, Debug)]
+struct PageRange {
+    page: u32,
+    first: u32,
+    /// 1 for a single slot, which has a bit in `singles`; more for a run.
+    count: u32,
+}
+
 impl CpuDescriptorRange {
+    fn new(heap: u64, range: PageRange) -> Self {
+        Self { heap, range, written: false }
+    }
+
     /// Returns the number of descriptors.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.count
+        self.range.count
+    }
+
+    /// Returns the descriptors, which are not retired.
+    #[inline]
+    fn into_range(self) -> PageRange {
+        let range = self.range;
+        mem::forget(self);
+        range
+    }
+}
+
+impl PageRange {
+    /// Returns the key of its call site.
+    fn site(self) -> u64 {
+        u64::from(self.page) << 32 | u64::from(self.first)
     }
 }
 
@@ -121,8 +153,6 @@ impl CpuDescriptorRange {
 /// ```
 pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
-    /// A number that no other heap has.
-    id: u64,
     heap_type: DescriptorHeapType,
     reserve: u32,
     /// Shared with the list of what announces itself to a reader of events, which knows nothing of the device.
@@ -130,7 +160,8 @@ pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     /// The device's heaps, by page.
     heaps: StableTable<PageHeap<D>>,
     reclaims: AtomicU32,
-    retired: ReleaseQueue<CpuDescriptorRange>,
+    /// Found by ranges that are dropped.
+    retired: Arc<RetiredRanges>,
 }
 
 /// Which descriptors are in use.
@@ -178,11 +209,6 @@ impl Counts {
     }
 }
 
-/// Returns the key of a range's call site.
-fn site_of(range: &CpuDescriptorRange) -> u64 {
-    u64::from(range.page) << 32 | u64::from(range.first)
-}
-
 impl HasDescriptors for Slots {
     fn live(&self) -> Vec<LeakedDescriptors> {
         let heap = match self.heap_type {
@@ -197,9 +223,6 @@ impl HasDescriptors for Slots {
         self.sites.live(heap, counts.used.load(Relaxed).saturating_sub(others), ..)
     }
 }
-
-/// The number of the next heap. 64 bits do not run out.
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// Creates a heap without pages. A reader of the allocator's [events](Allocator::subscribe) sees each page, and what is
@@ -234,13 +257,12 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         allocator.descriptor_heaps().add(&slots);
         Ok(Self {
             allocator: Arc::clone(allocator),
-            id: NEXT.fetch_add(1, Relaxed),
             heap_type: desc.heap_type,
             reserve: desc.reserve,
+            retired: RetiredRanges::new(&slots, tracker),
             slots,
             heaps: StableTable::new(),
             reclaims: AtomicU32::new(0),
-            retired: ReleaseQueue::new(tracker),
         })
     }
 
@@ -275,7 +297,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                 None => self.take_single()?,
             };
             let range = self.single(slot);
-            self.slots.sites.note(site_of(&range), 1);
+            self.slots.sites.note(range.range.site(), 1);
             return Ok(range);
         }
         let run = self.allocate_run(count);
@@ -287,7 +309,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                 // A caller that writes only a part of a run may copy all of it, so all of it is filled.
                 unfilled.run.iter_mut().try_for_each(|run| self.fill(run, DescriptorFill::Null))?;
                 let run = unfilled.run.take().ok_or(DescriptorError::Stale)?;
-                self.slots.sites.note(site_of(&run), count);
+                self.slots.sites.note(run.range.site(), count);
                 Ok(run)
             }
             Err(error) => {
@@ -324,30 +346,39 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     #[inline]
     fn single(&self, slot: u32) -> CpuDescriptorRange {
         let (page, first) = self.slots.locate(slot);
-        CpuDescriptorRange { heap: self.id, page, first, count: 1, written: false }
+        self.range(PageRange { page, first, count: 1 })
     }
 
-    /// Returns the number of a single slot of this heap.
+    /// Returns the owner of descriptors that were taken.
     #[inline]
-    fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
-        (range.count == 1 && range.heap == self.id)
-            .then_some((range.page << self.slots.page_shift) + range.first)
+    fn range(&self, range: PageRange) -> CpuDescriptorRange {
+        CpuDescriptorRange::new(self.retired.heap, range)
+    }
+
+    /// Returns the descriptors of a range of this heap, which are not retired. A range of another heap is dropped.
+    #[inline]
+    fn take(&self, range: CpuDescriptorRange) -> Result<PageRange, DescriptorError> {
+        if range.heap == self.retired.heap { Ok(range.into_range()) } else { Err(DescriptorError::WrongHeap) }
     }
 
     /// Frees a range, to be reused at once: no copy from it may follow. Takes no lock for a single slot.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongHeap`] for a range of another heap, which is leaked then.
+    /// [`DescriptorError::WrongHeap`] for a range of another heap, which that heap retires.
     #[inline]
     pub fn free(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
-        if range.heap == self.id {
-            self.slots.sites.forget(site_of(&range));
-        }
+        let range = self.take(range)?;
+        self.slots.sites.forget(range.site());
+        self.free_range(range)
+    }
+
+    #[inline]
+    fn free_range(&self, range: PageRange) -> Result<(), DescriptorError> {
         if range.count > 1 {
-            return self.free_run(&range);
+            return self.free_run(range);
         }
-        let slot = self.slot_of(&range).ok_or(DescriptorError::WrongHeap)?;
+        let slot = (range.page << self.slots.page_shift) + range.first;
         if !self.slots.keep_ready(slot) {
             // Counted down first: a thread that takes the slot would otherwise count it twice and raise the peak.
             self.slots.counts.used.fetch_sub(1, Relaxed);
@@ -357,35 +388,38 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok(())
     }
 
-    /// Frees a range once all recordings that are open now, and their submissions, have completed. See the
-    /// [module](super) for when that is needed.
+    /// Frees a range once all recordings that are open now, and their submissions, have completed, as dropping it does, at
+    /// less cost. See the [module](super) for when that is needed.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongHeap`] for a range of another heap, which is leaked then.
+    /// [`DescriptorError::WrongHeap`] for a range of another heap, which that heap retires.
     pub fn retire(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
-        if range.heap != self.id {
-            return Err(DescriptorError::WrongHeap);
-        }
-        self.slots.sites.forget(site_of(&range));
-        self.slots.counts.retiring.fetch_add(range.count, Relaxed);
-        self.retired.retire(range);
+        self.retired.retire(self.take(range)?);
         Ok(())
     }
 
     /// Frees retired ranges that the GPU has finished with, and from time to time destroys pages that have long
-    /// been empty, except for the reserve. Call it once per frame.
+    /// been empty, except for the reserve. Call it once per frame. Requests that find nothing free do the former too.
     pub fn reclaim(&self) -> Reclaimed {
-        let reclaimed = self.retired.reclaim_here(|range| {
-            self.slots.counts.retiring.fetch_sub(range.count, Relaxed);
-            let freed = self.free(range);
-            debug_assert!(freed.is_ok(), "only what is ours was retired");
-        });
+        let reclaimed = self.free_retired();
         // Not in every call, so that pages which each frame fills and empties stay.
         if self.reclaims.fetch_add(1, Relaxed) % TRIM_EVERY == TRIM_EVERY - 1 {
             self.trim_to(Trim::Idle);
         }
         reclaimed
+    }
+
+    fn free_retired(&self) -> Reclaimed {
+        // A driver call otherwise.
+        if self.slots.counts.retiring.load(Relaxed) == 0 {
+            return Reclaimed::default();
+        }
+        self.retired.queue.reclaim_here(|range| {
+            self.slots.counts.retiring.fetch_sub(range.count, Relaxed);
+            let freed = self.free_range(range);
+            debug_assert!(freed.is_ok(), "only what is ours was retired");
+        })
     }
 
     /// Destroys all empty pages.
@@ -405,8 +439,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         at: u32,
         descriptor: &D::Descriptor<'_>,
     ) -> Result<(), DescriptorError> {
-        check_range(at, 1, range.count)?;
-        let all = range.count == 1;
+        check_range(at, 1, range.count())?;
+        let all = range.count() == 1;
         self.change(range, all, |heap, range| {
             // SAFETY: the range is borrowed mutably and exists once, so no other thread writes it; no GPU reads
             // CPU heaps.
@@ -425,7 +459,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         let before = mem::replace(&mut range.written, false);
         let changed = self.heap_of(range).and_then(|heap| {
             let heap = heap.as_ref().ok_or(DescriptorError::Stale)?;
-            change(heap, range.first..range.first + range.count)
+            let PageRange { first, count, .. } = range.range;
+            change(heap, first..first + count)
         });
         // A range that was all written stays so after a partial write.
         range.written = before || all && changed.is_ok();
@@ -446,8 +481,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 
     /// Overwrites the `at`-th descriptor of a range with a null descriptor.
     pub(super) fn clear(&self, range: &mut CpuDescriptorRange, at: u32) -> Result<(), DescriptorError> {
-        check_range(at, 1, range.count)?;
-        let all = range.count == 1;
+        check_range(at, 1, range.count())?;
+        let all = range.count() == 1;
         self.change(range, all, |heap, range| {
             let one = range.start + at..range.start + at + 1;
             // SAFETY: as in `write`.
@@ -501,7 +536,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         f: impl FnOnce(&DeviceHeap<D>, u32) -> R,
     ) -> Result<R, DescriptorError> {
         let heap = self.heap_of(range)?;
-        heap.as_ref().map(|heap| f(heap, range.first)).ok_or(DescriptorError::Stale)
+        heap.as_ref().map(|heap| f(heap, range.range.first)).ok_or(DescriptorError::Stale)
     }
 
     /// Locks the device's heap of a range. The heap exists as long as the range does.
@@ -509,7 +544,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         &self,
         range: &CpuDescriptorRange,
     ) -> Result<RwLockReadGuard<'_, Option<DeviceHeap<D>>>, DescriptorError> {
-        let cell = self.heaps.get(range.page).filter(|_| range.heap == self.id);
+        let cell = self.heaps.get(range.range.page).filter(|_| range.heap == self.retired.heap);
         cell.map(PageHeap::read).ok_or(DescriptorError::WrongHeap)
     }
 

@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use allotment_suballoc::{Algorithm, Handle, Request, VirtualBlock};
 
 use super::events::PageEvents;
-use super::{CpuDescriptorHeap, CpuDescriptorRange};
+use super::{CpuDescriptorHeap, CpuDescriptorRange, PageRange};
 use crate::descriptor::device_heap::DeviceHeap;
 use crate::descriptor::error::DescriptorError;
 use crate::descriptor::free_slots::{FreeSlots, WORD};
@@ -102,6 +102,10 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             if let Some(taken) = take(&self.slots.singles) {
                 return Ok(taken);
             }
+            // Nor for slots that the GPU has finished with since the last `reclaim`.
+            if self.free_retired().count > 0 {
+                continue;
+            }
             let known = vec![0; (self.page_size() / WORD) as usize].into();
             if let Err(error) = self.add_page(self.page_size(), |page| {
                 let first = page << self.slots.page_shift;
@@ -155,6 +159,9 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             if let Some(range) = self.take_run(&mut locked(&self.slots.pages), count) {
                 return Ok(range);
             }
+            if self.free_retired().count > 0 {
+                continue;
+            }
             // A page of the normal size serves later runs as well; one of the run's own size could serve only
             // runs that large.
             let size = count.max(self.page_size());
@@ -185,15 +192,12 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             debug_assert!(before.is_none(), "no two runs begin at one slot");
             found.idle = false;
             events.allocated(found.id, (first, count));
-            Some(CpuDescriptorRange { heap: self.id, page, first, count, written: false })
+            Some(self.range(PageRange { page, first, count }))
         })
     }
 
     /// Frees a run.
-    pub(super) fn free_run(&self, range: &CpuDescriptorRange) -> Result<(), DescriptorError> {
-        if range.heap != self.id {
-            return Err(DescriptorError::WrongHeap);
-        }
+    pub(super) fn free_run(&self, range: PageRange) -> Result<(), DescriptorError> {
         let mut guard = locked(&self.slots.pages);
         let PageTable { slots: pages, events } = &mut *guard;
         let found = pages.get_mut(range.page as usize);
