@@ -14,6 +14,7 @@
 //! The trait can be implemented outside this crate. Its contract is written as a generic conformance suite
 //! (`tests/devices`), which runs against any implementation.
 
+mod address;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod budget;
 mod bytes;
@@ -48,6 +49,7 @@ pub mod vulkan;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod waves;
 
+pub use address::AddressError;
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandAllocator;
 pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};

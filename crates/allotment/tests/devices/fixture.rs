@@ -26,6 +26,14 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
         true
     }
 
+    /// The usage flags by which a buffer has an address, where it needs any.
+    fn address_usage(&self) -> u64 {
+        0
+    }
+
+    /// The usage flags by which a buffer has none, where there are such buffers.
+    fn no_address_usage(&self) -> Option<u64>;
+
     /// States that the first queue can leave images in, and the first of them any queue. Images in each of
     /// them can be copied again.
     fn image_states(&self) -> &'static [<Self::Device as ImageDevice>::ImageState];

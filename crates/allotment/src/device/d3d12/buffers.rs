@@ -5,8 +5,8 @@ use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DE
 
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc, Requirements,
-    TransferUsage,
+    AddressError, BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc,
+    Requirements, TransferUsage,
 };
 
 /// The description of a buffer, without its width.
@@ -70,6 +70,16 @@ unsafe impl BufferDevice for Device {
     fn relocatable_buffer_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
         // A list of castable formats is borrowed, and may be gone when the defragmenter creates the new buffer.
         info.borrowing_nothing().filter(full_images::is_copyable_buffer)
+    }
+
+    /// Every buffer has one.
+    fn check_device_address(&self, _: &ResourceInfo<'_>) -> Result<(), AddressError> {
+        Ok(())
+    }
+
+    unsafe fn device_address(&self, buffer: &ID3D12Resource) -> u64 {
+        // SAFETY: the buffer is live, by the caller's promise.
+        unsafe { buffer.GetGPUVirtualAddress() }
     }
 
     fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {

@@ -1,10 +1,11 @@
 //! Buffers: requirements, creation and destruction.
 
+use super::descriptors::GPU_ADDRESS;
 use super::resources::{ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    BufferDesc, BufferDevice, CopyError, DescriptionLimit, DeviceError, MemoryDesc, QueueKind, Requirements,
-    ResourceKind, TransferUsage,
+    AddressError, BufferDesc, BufferDevice, CopyError, DescriptionLimit, DeviceError, MemoryDesc, QueueKind,
+    Requirements, ResourceKind, TransferUsage,
 };
 
 /// A buffer of the simulated GPU.
@@ -95,6 +96,15 @@ unsafe impl BufferDevice for SimulatedGpu {
 
     fn queues_may_write(&self, desc: &BufferDesc) -> bool {
         self.buffer_transfer_usage(desc).contains(TransferUsage::DST)
+    }
+
+    fn check_device_address(&self, desc: &BufferDesc) -> Result<(), AddressError> {
+        if desc.usage & Self::NO_DEVICE_ADDRESS == 0 { Ok(()) } else { Err(AddressError::MissingUsage) }
+    }
+
+    /// The address of the bytes for the CPU, with a bit that makes it invalid there.
+    unsafe fn device_address(&self, buffer: &SimulatedBuffer) -> u64 {
+        buffer.range.memory.address(buffer.range.offset) | GPU_ADDRESS
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {

@@ -38,8 +38,8 @@ const POISON: u8 = 0xDB;
 /// The upper bits of word 0 of each descriptor, above its tag.
 const MAGIC: u64 = 0x616C_6C6F_745F_0000;
 
-/// Added to a heap's address, so that code which confuses the GPU's with the CPU's address fails.
-const GPU: u64 = 1 << 62;
+/// Added to the address of a heap or a buffer, so that code which confuses the GPU's with the CPU's address fails.
+pub(super) const GPU_ADDRESS: u64 = 1 << 62;
 
 /// A descriptor heap of the simulated GPU. A clone refers to the same heap.
 #[derive(Clone)]
@@ -430,7 +430,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         let cpu = heap.slots.bytes.at(0).addr().get() as u64;
         let gpu = match heap.slots.desc.usage {
             DescriptorHeapVisibility::CpuOnly(_) => 0,
-            DescriptorHeapVisibility::ShaderVisible(_) => cpu | GPU,
+            DescriptorHeapVisibility::ShaderVisible(_) => cpu | GPU_ADDRESS,
         };
         DescriptorHeapAddress { cpu, gpu }
     }

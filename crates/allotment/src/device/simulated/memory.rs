@@ -113,6 +113,11 @@ pub(super) struct MemoryObject {
 }
 
 impl MemoryObject {
+    /// Returns where the bytes that queues access are in the CPU's address space.
+    pub(super) fn address(&self, offset: u64) -> u64 {
+        self.device_view.at(offset).addr().get() as u64
+    }
+
     pub(super) fn size(&self) -> u64 {
         self.size
     }

@@ -160,6 +160,10 @@ impl SimulatedGpu {
     /// Vulkan without `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
     pub const NO_TRANSFER_DST: u64 = 1 << 2;
 
+    /// A [usage](super::BufferDesc::usage) of this device's buffers: the buffer has no device address, as in Vulkan without
+    /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
+    pub const NO_DEVICE_ADDRESS: u64 = 1 << 5;
+
     /// A [usage](super::BufferDesc::usage) of this device's buffers: the buffer belongs to the family of the graphics
     /// queues, as in Vulkan with `VK_SHARING_MODE_EXCLUSIVE`. A copy on another queue is a validation error.
     pub const EXCLUSIVE: u64 = 1 << 4;

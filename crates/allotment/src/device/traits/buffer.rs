@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 
 use super::MemoryDevice;
-use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{AddressError, BufferDesc, DeviceError, MemoryDesc, Requirements, TransferUsage};
 
 /// A device with buffers that are bound to its memory.
 ///
@@ -56,6 +56,28 @@ pub unsafe trait BufferDevice: MemoryDevice {
     fn queues_share_buffer(&self, info: &Self::BufferInfo<'_>) -> bool {
         let _ = info;
         true
+    }
+
+    /// Checks that a buffer with this description has a [device address](Self::device_address).
+    ///
+    /// # Errors
+    ///
+    /// [`AddressError`], the reason why it has none.
+    fn check_device_address(&self, info: &Self::BufferInfo<'_>) -> Result<(), AddressError> {
+        let _ = info;
+        Err(AddressError::Unsupported)
+    }
+
+    /// Returns the address of a buffer's first byte for shaders and commands (`VkDeviceAddress`,
+    /// `D3D12_GPU_VIRTUAL_ADDRESS`). It is the same as long as the buffer lives.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live, from this device, and was created from a description that
+    /// [`check_device_address`](Self::check_device_address) accepts.
+    unsafe fn device_address(&self, buffer: &Self::Buffer) -> u64 {
+        let _ = buffer;
+        0
     }
 
     /// Returns the memory requirements of a buffer.

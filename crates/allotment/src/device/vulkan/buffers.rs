@@ -6,8 +6,8 @@ use super::families::Families;
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc, Requirements,
-    ResourceKind, TransferUsage,
+    AddressError, BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc,
+    Requirements, ResourceKind, TransferUsage,
 };
 
 /// A buffer to create.
@@ -42,9 +42,8 @@ impl<'a> BufferInfo<'a> {
         Self { raw: info, shared_as, every_queue: false, families: Families::NONE, unchecked: None }
     }
 
-    /// Returns the copies that the usage flags allow. A chained `VkBufferUsageFlags2CreateInfo` replaces the
-    /// flags, as in Vulkan.
-    fn transfer_usage(&self) -> TransferUsage {
+    /// Returns the usage flags. A chained `VkBufferUsageFlags2CreateInfo` replaces them, as in Vulkan.
+    fn usage(&self) -> vk::BufferUsageFlags {
         let mut usage = self.raw.usage;
         let mut next = self.raw.p_next.cast::<vk::BaseInStructure<'_>>();
         // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
@@ -59,6 +58,12 @@ impl<'a> BufferInfo<'a> {
             }
             next = structure.p_next;
         }
+        usage
+    }
+
+    /// Returns the copies that the usage flags allow.
+    fn transfer_usage(&self) -> TransferUsage {
+        let usage = self.usage();
         transfer_usage(
             usage.contains(vk::BufferUsageFlags::TRANSFER_SRC),
             usage.contains(vk::BufferUsageFlags::TRANSFER_DST),
@@ -358,6 +363,19 @@ unsafe impl BufferDevice for Device {
     fn queues_may_write(&self, info: &BufferInfo<'_>) -> bool {
         // A chain may replace the flags. Of flags that are not known here, any may allow writes.
         !info.raw.p_next.is_null() || !READ_ONLY_USAGE.contains(info.raw.usage)
+    }
+
+    fn check_device_address(&self, info: &BufferInfo<'_>) -> Result<(), AddressError> {
+        if self.shared.addresses.is_none() {
+            return Err(AddressError::NotEnabled);
+        }
+        let has_usage = info.usage().contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+        if has_usage { Ok(()) } else { Err(AddressError::MissingUsage) }
+    }
+
+    unsafe fn device_address(&self, buffer: &vk::Buffer) -> u64 {
+        // SAFETY: the buffer is live and was created with the usage, by the caller's promise.
+        unsafe { self.shared.buffer_address(*buffer) }.unwrap_or(0)
     }
 
     fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {

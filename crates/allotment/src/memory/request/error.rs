@@ -6,8 +6,8 @@ use core::fmt;
 use allotment_suballoc::MAX_SIZE;
 
 use crate::device::{
-    DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
-    ResourceKind, TransferUsage,
+    AddressError, DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
+    QueueIndex, ResourceKind, TransferUsage,
 };
 use crate::memory::name_in_error;
 use crate::memory::{Allocation, MemoryUsage, ShortName};
@@ -475,6 +475,13 @@ pub enum AccessError {
         /// Name of the allocation, if it has one.
         name: ShortName,
     },
+    /// The buffer has no [device address](crate::memory::Buffer::device_address).
+    NoAddress {
+        /// Why not, and what to do.
+        reason: AddressError,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
     /// The buffer is exclusive to one queue family at a time (`VK_SHARING_MODE_EXCLUSIVE`), which is taken to be that of the
     /// graphics queues, and the copy would run on a queue of another one: its bytes would be undefined. Copy on a graphics
     /// queue, describe the buffer by a [`BufferDesc`](crate::device::BufferDesc), or share it among all families.
@@ -543,7 +550,7 @@ pub enum AccessError {
 name_in_error!(
     AccessError,
     own: [
-        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, MissingUsage, Misaligned, WrongKind, Exclusive,
+        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, MissingUsage, NoAddress, Misaligned, WrongKind, Exclusive,
         DedicatedRequired, NotDedicated, WrongMemoryType, Device
     ],
     inner: []
@@ -584,6 +591,7 @@ impl fmt::Display for AccessError {
             Self::MissingUsage { missing, .. } => {
                 write!(f, "the buffer was created without {missing}, add the usage to its description")
             }
+            Self::NoAddress { reason, .. } => write!(f, "the buffer has no device address: {reason}"),
             Self::OtherFamily { queue, .. } => write!(
                 f,
                 "the buffer is exclusive to the family of the graphics queues, and queue {} is of another one: copy on a graphics queue, or create the buffer with concurrent sharing",
@@ -629,6 +637,7 @@ impl Error for AccessError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Device { source, .. } => Some(source),
+            Self::NoAddress { reason, .. } => Some(reason),
             _ => None,
         }
     }

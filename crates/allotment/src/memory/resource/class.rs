@@ -7,7 +7,8 @@ use super::image_states::{ImageStates, SharedStates, SubresourceState};
 use super::{Kind, RawBuffer, RawImage, RawResource};
 
 use crate::device::{
-    Device, DeviceError, ImageShape, MemoryDesc, QueueIndex, QueueKind, Requirements, TransferUsage,
+    AddressError, Device, DeviceError, ImageShape, MemoryDesc, QueueIndex, QueueKind, Requirements,
+    TransferUsage,
 };
 use crate::memory::resource::relocation::{Cell, Member};
 use crate::sync::locked;
@@ -25,6 +26,8 @@ pub trait Class<D: Device> {
     fn shape(device: &D, info: &Self::Info<'_>) -> Option<Arc<ImageShape>>;
     /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
+    /// Returns why it has no device address; `None` if it has one.
+    fn no_address(device: &D, info: &Self::Info<'_>) -> Option<AddressError>;
     /// Returns true if all queues may use it without a transfer of ownership.
     fn is_shared(device: &D, info: &Self::Info<'_>) -> bool;
     /// Returns a description from which moves can create the resource again, where `queue` copies it; or the copies that
@@ -181,6 +184,10 @@ impl<D: Device> Class<D> for Buffers {
         device.buffer_transfer_usage(info)
     }
 
+    fn no_address(device: &D, info: &D::BufferInfo<'_>) -> Option<AddressError> {
+        device.check_device_address(info).err()
+    }
+
     fn is_shared(device: &D, info: &D::BufferInfo<'_>) -> bool {
         device.queues_share_buffer(info)
     }
@@ -247,6 +254,10 @@ impl<D: Device> Class<D> for Images {
     // Of copies between buffers: those of texels have their usage in the shape.
     fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
         TransferUsage::empty()
+    }
+
+    fn no_address(_: &D, _: &D::ImageInfo<'_>) -> Option<AddressError> {
+        Some(AddressError::Unsupported)
     }
 
     // Its caller says on which queue an image is copied.

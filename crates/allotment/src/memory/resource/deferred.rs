@@ -432,6 +432,30 @@ impl<D: Device> Buffer<D> {
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         self.with_owned(|buffer, _| buffer.read(offset, bytes))
     }
+
+    /// Returns the address of the buffer's first byte for shaders and commands: `VkDeviceAddress`,
+    /// `D3D12_GPU_VIRTUAL_ADDRESS`. That of a relocatable buffer is valid as long as its [handle](Self::handle).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// // On Vulkan with `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT` among its usages.
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let vertices = mesh.device_address()?;
+    /// println!("the shader reads indices at {:#x}", vertices + 1024);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NoAddress`], with the reason: the device has none, a feature was not enabled, or the buffer was created
+    /// without the usage.
+    pub fn device_address(&self) -> Result<u64, AccessError> {
+        // As the handle does: what has the address may write there.
+        self.with_contents(|buffer, _| buffer.device_address())
+    }
 }
 
 impl<D: Device> Image<D> {

@@ -35,7 +35,8 @@ use std::sync::Arc;
 use super::AccessError;
 use super::token::Allocation;
 use crate::device::{
-    BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueKind, TransferUsage,
+    AddressError, BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueKind,
+    TransferUsage,
 };
 use crate::memory::ShortName;
 
@@ -94,6 +95,8 @@ pub struct RawResource<H> {
     transfer_usage: TransferUsage,
     /// All queues may use it without a transfer of ownership.
     shared: bool,
+    /// Why it has no device address; `None` if it has one.
+    no_address: Option<AddressError>,
     allocation: Allocation,
 }
 
@@ -103,8 +106,8 @@ impl<H: Clone> RawResource<H> {
         let Allocation { allocator, pool, record, generation } = self.allocation;
         let allocation = Allocation { allocator, pool, record, generation };
         let (handle, shape) = (self.handle.clone(), self.shape.clone());
-        let &Self { size, transfer_usage, shared, .. } = self;
-        Self { handle, size, shape, transfer_usage, shared, allocation }
+        let &Self { size, transfer_usage, shared, no_address, .. } = self;
+        Self { handle, size, shape, transfer_usage, shared, no_address, allocation }
     }
 }
 
@@ -135,6 +138,12 @@ impl<H> RawResource<H> {
         check_usage(self.transfer_usage, copy)
     }
 
+    /// Refuses to ask for a device address where there is none.
+    pub(super) fn check_address(&self) -> Result<(), AccessError> {
+        let refused = |reason| Err(AccessError::NoAddress { reason, name: ShortName::NONE });
+        self.no_address.map_or(Ok(()), refused)
+    }
+
     /// Returns true if all queues may use the resource without a transfer of ownership. One that is exclusive to a queue
     /// family is taken to belong to that of the graphics queues, as images are.
     pub(crate) fn is_shared(&self) -> bool {
@@ -156,8 +165,8 @@ impl<H> RawResource<H> {
 
     /// Makes a token of a resource and its memory that is only going to be destroyed.
     fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
-        let transfer_usage = TransferUsage::empty();
-        Self { handle, size, shape: None, transfer_usage, shared: false, allocation }
+        let (transfer_usage, no_address) = (TransferUsage::empty(), Some(AddressError::Unsupported));
+        Self { handle, size, shape: None, transfer_usage, shared: false, no_address, allocation }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.

@@ -248,6 +248,18 @@ impl<D: Device> Unique<D, Buffers> {
         self.allocator.read(self.allocation(), offset, bytes)
     }
 
+    /// Returns the [device address](super::Buffer::device_address) of the buffer's first byte.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NoAddress`], with the reason.
+    pub fn device_address(&self) -> Result<u64, AccessError> {
+        let checked = self.check_address();
+        checked.map_err(|error| error.of(self.allocator.name_of(self.allocation())))?;
+        // SAFETY: the buffer is live, and its description was found to give it an address.
+        Ok(unsafe { self.allocator.device().device_address(self.handle()) })
+    }
+
     fn check_range(&self, offset: u64, len: usize) -> Result<(), AccessError> {
         let checked = check_range(offset, len as u64, self.size());
         checked.map_err(|error| error.of(self.allocator.name_of(self.allocation())))

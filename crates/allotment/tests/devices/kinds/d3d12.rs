@@ -157,6 +157,10 @@ mod real {
             DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()
         }
 
+        fn no_address_usage(&self) -> Option<u64> {
+            None
+        }
+
         fn image_states(&self) -> &'static [D3D12_RESOURCE_STATES] {
             const STATES: [D3D12_RESOURCE_STATES; 4] = [
                 D3D12_RESOURCE_STATE_COMMON,

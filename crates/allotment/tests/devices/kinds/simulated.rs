@@ -63,6 +63,10 @@ impl Fixture for SimulatedFixture {
         4
     }
 
+    fn no_address_usage(&self) -> Option<u64> {
+        Some(SimulatedGpu::NO_DEVICE_ADDRESS)
+    }
+
     fn image_states(&self) -> &'static [()] {
         &[()]
     }

@@ -185,6 +185,14 @@ impl Fixture for VulkanFixture {
         ash::vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs()
     }
 
+    fn address_usage(&self) -> u64 {
+        ash::vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS.as_raw().into()
+    }
+
+    fn no_address_usage(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn image_states(&self) -> &'static [ImageLayout] {
         const STATES: [ImageLayout; 4] = [
             ImageLayout::SHADER_READ_ONLY_OPTIMAL,

@@ -1,8 +1,8 @@
 //! `allotment::gpu::Gpu` and its frames, over any device.
 
-use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, Submission};
+use allotment::device::{AddressError, BufferCopy, BufferDesc, QueueDevice as _, Submission};
 use allotment::gpu::GpuDesc;
-use allotment::memory::Buffer;
+use allotment::memory::{AccessError, Buffer};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use super::stage::FIRST;
@@ -20,6 +20,7 @@ type Front<F> = allotment::Gpu<<F as Fixture>::Device>;
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:
         bytes_that_a_gpu_uploads_without_a_frame_are_read_back,
+        buffers_have_an_address_of_their_own_or_say_why_not,
         frames_read_their_own_bytes_and_those_that_were_uploaded_before,
     ]
 }
@@ -39,6 +40,43 @@ fn bytes_that_a_gpu_uploads_without_a_frame_are_read_back<F: Fixture>(gpu: &Gpu<
     drop(target);
     front.wait_idle().unwrap();
     assert_eq!(front.deletion_queue().statistics().pending, 0);
+}
+
+fn buffers_have_an_address_of_their_own_or_say_why_not<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
+    let create = |usage, options: &AllocationOptions| {
+        front.create_buffer(&BufferDesc::new(SIZE).with_usage(usage).into(), options).unwrap()
+    };
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("mesh");
+    if let Some(usage) = gpu.fixture().no_address_usage() {
+        let refused = create(usage, &options).device_address().unwrap_err();
+        let AccessError::NoAddress { reason, .. } = refused else { panic!("{refused}") };
+        assert_eq!(refused.name(), Some("mesh"));
+        match reason {
+            AddressError::MissingUsage => {}
+            AddressError::NotEnabled => {
+                let described = BufferDesc::new(SIZE).with_usage(gpu.fixture().address_usage());
+                let refused = front.create_buffer(&described.into(), &options).unwrap_err();
+                assert!(refused.to_string().contains("usage flags"), "{refused}");
+                front.wait_idle().unwrap();
+                return Outcome::DoesNotApply("bufferDeviceAddress is not enabled");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let usage = gpu.fixture().address_usage();
+    let upload = AllocationOptions::new(MemoryUsage::Upload).with_name("upload");
+    let all = [&options, &options, &options.clone().relocatable(), &upload].map(|it| create(usage, it));
+    let mut addresses: Vec<_> = all.iter().map(|buffer| buffer.device_address().unwrap()).collect();
+    assert!(all.iter().zip(&addresses).all(|(buffer, &address)| buffer.device_address() == Ok(address)));
+    let desc = BufferDesc::new(SIZE).with_usage(usage);
+    let mapped = front.create_mapped_buffer(&desc.into(), &upload).unwrap();
+    addresses.push(mapped.device_address().unwrap());
+    addresses.sort_unstable();
+    assert!(addresses[0] > 0 && addresses.windows(2).all(|pair| pair[1] - pair[0] >= SIZE), "{addresses:x?}");
+    drop((all, mapped));
+    front.wait_idle().unwrap();
+    Outcome::Ran
 }
 
 fn frames_read_their_own_bytes_and_those_that_were_uploaded_before<F: Fixture>(gpu: &Gpu<F>) {

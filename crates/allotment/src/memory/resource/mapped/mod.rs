@@ -160,6 +160,35 @@ impl<D: Device> MappedBuffer<D> {
         }
     }
 
+    /// Returns the [device address](Buffer::device_address) of the first byte, which is valid as long as the
+    /// [handle](Self::handle).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let instances = gpu.create_mapped_buffer(&BufferDesc::new(4096), &MemoryUsage::Upload.with_name("instances"))?;
+    /// println!("the GPU reads what the CPU writes at {:#x}", instances.device_address()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NoAddress`], with the reason.
+    pub fn device_address(&self) -> Result<u64, AccessError> {
+        match &self.owner {
+            Owner::Unique(raw) => {
+                let checked = raw.check_address();
+                checked.map_err(|error| error.of(self.allocator.name_of(raw.allocation())))?;
+                // SAFETY: the buffer is live, and its description was found to give it an address.
+                Ok(unsafe { self.allocator.device().device_address(raw.handle()) })
+            }
+            Owner::Deferred { buffer, .. } => buffer.device_address(),
+            Owner::Relocatable { acceptor, .. } => acceptor.buffer().device_address(),
+        }
+    }
+
     /// Returns the buffer for calls that take a [`Buffer`], such as
     /// [`BindingSet::bind_buffer`](crate::descriptor::BindingSet::bind_buffer), whose descriptors follow its moves. `None`
     /// for a buffer that is [destroyed at once](Self::new).
