@@ -38,6 +38,7 @@ mod block_set;
 pub mod defragmentation;
 mod descriptors;
 mod driver;
+mod leak_report;
 mod mover;
 mod pool;
 pub mod reports;
@@ -81,9 +82,9 @@ pub mod vulkan {
 
 // Beside the modules above, for programs: what most of them name.
 pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
-pub use allocator::{Allocator, AllocatorDesc};
+pub use allocator::Allocator;
 pub use allotment_suballoc::{FitStrategy, StackSide};
-pub use pool::{CreatePoolError, DestroyPoolError, PoolDesc};
+pub use pool::{AllocatorDesc, CreatePoolError, DestroyPoolError, PoolDesc};
 pub use request::AllocationOptions;
 pub use request::Pool;
 pub use request::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};

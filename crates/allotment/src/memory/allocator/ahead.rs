@@ -33,7 +33,7 @@ impl<D: Device> Allocator<D> {
             .with_options(source.options.as_ref());
         let got = self.object_of_driver(&memory, (source.terms.budget, source.terms.mapping), idle);
         let got = got.inspect(|memory| self.name_block(memory, &source));
-        let inserted = pending.insert_empty(got, || self.pools.time().now());
+        let inserted = pending.insert_empty(got, || self.pools.now());
         self.pools.placed_or_freed(inserted).map(|()| size)
     }
 
@@ -85,7 +85,7 @@ impl<D: Device> Allocator<D> {
         let (mut allocated, mut first) = (0, true);
         loop {
             // Decided anew for each block, since other threads allocate and free between two of them.
-            let now = self.pools.time().now();
+            let now = self.pools.now();
             let wanted = slot.block_wanted_for((set, bytes), request, now, first);
             let Some(size) = wanted.map_err(|error| error.of(options.short_name()))? else {
                 return Ok(allocated);

@@ -297,7 +297,7 @@ impl<D: Device> Allocator<D> {
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let types = self.device().properties().indexed_types();
         let mut usable = types
-            .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
+            .filter(|(index, _)| allowed.contains(*index) && self.desc().memory_types.contains(*index))
             .peekable();
         // Required properties that no memory type has are the more useful reason.
         if usable.peek().is_some() && !usable.any(|(_, found)| found.properties.contains(required)) {
@@ -358,7 +358,7 @@ impl<D: Device> Allocator<D> {
         if wishes.is_empty() {
             return Ok(Cow::Borrowed(&self.rankings[request.options.usage as usize]));
         }
-        Ok(Cow::Owned(Ranking::new(self.device().properties(), request, self.desc.memory_types)))
+        Ok(Cow::Owned(Ranking::new(self.device().properties(), request, self.desc().memory_types)))
     }
 
     /// Explains, for each memory type, why a request would or would not use it: first the candidates in the order in
@@ -390,7 +390,7 @@ impl<D: Device> Allocator<D> {
     ) -> Vec<MemoryTypeCandidate> {
         let request = &AllocationRequest::new(requirements, options);
         let mut choices: Vec<_> =
-            judge(self.device().properties(), request, self.desc.memory_types).collect();
+            judge(self.device().properties(), request, self.desc().memory_types).collect();
         if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id()) {
             // Only for a pool of this allocator: the index of another allocator's pool would name a wrong pool here.
             // The request itself is refused then.

@@ -31,7 +31,7 @@ impl<D: Device> Allocator<D> {
             return Err(WrongAllocator(allocation));
         }
         let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
-        match slot.free(allocation.record, allocation.generation, || self.pools.time().now()) {
+        match slot.free(allocation.record, allocation.generation, || self.pools.now()) {
             // Nearly all frees of a steady program end here.
             AfterFree::Nothing => {}
             // Dropped without the lock, since the last owner of a shared name frees host memory.
@@ -47,7 +47,7 @@ impl<D: Device> Allocator<D> {
     #[cold]
     fn free_elsewhere(&self, home: u32, ended: EndedAllocation) {
         let Some(slot) = self.pools.get(home) else { return };
-        if let Some((freed, now)) = slot.free_elsewhere(ended, || self.pools.time().now()) {
+        if let Some((freed, now)) = slot.free_elsewhere(ended, || self.pools.now()) {
             self.after_free(slot, freed, now);
         }
     }
@@ -58,7 +58,7 @@ impl<D: Device> Allocator<D> {
         drop(name);
         match memory {
             // A driver call takes up to milliseconds; the maintenance thread makes it, if there is one.
-            Some(memory) if self.pools.grows_ahead() => self.pools.to_do().give_back(memory),
+            Some(memory) if self.pools.grows_ahead() => self.pools.leave_to_maintenance(memory),
             Some(memory) => self.waiting(|| {
                 self.heaps().free(self.device(), memory);
                 if more {

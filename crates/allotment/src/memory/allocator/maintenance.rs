@@ -68,14 +68,11 @@ impl<D: Device> Allocator<D> {
     pub fn maintain(&self) -> MaintenanceReport {
         self.announce_if_asked();
         // Cleared before the work, so that a request made meanwhile is not lost.
-        self.pools.to_do().begin();
+        self.pools.begin_maintenance();
         let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
-        let now = self.pools.time().now();
+        let now = self.pools.now();
         let mut time_passed = false;
-        self.pools.active().note_moment(now);
-        // Those at rest have all the room that they want, and no block to free.
-        self.pools.active().each(|index| {
-            let Some(slot) = self.pools.get(index).filter(|slot| slot.has_memory()) else { return };
+        self.pools.each_to_maintain(now, |slot| {
             time_passed |= slot.pass_time(now);
             // Growth first: requests may be waiting for the block, while freeing can wait.
             // This ends: each block adds room, and after a refusal the pool is not asked again in this frame.
@@ -122,12 +119,12 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_for_maintenance(&self, timeout: Duration) -> bool {
-        self.pools.to_do().wait(timeout)
+        self.pools.wait_for_maintenance(timeout)
     }
 
     /// Frees the memory that waits for it. Returns the number of memory objects.
     pub(super) fn return_memory(&self) -> u32 {
-        let memory = self.pools.to_do().take_returned();
+        let memory = self.pools.take_left_to_maintenance();
         let count = memory.len() as u32;
         self.free_all(memory);
         count

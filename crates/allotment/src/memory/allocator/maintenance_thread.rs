@@ -102,7 +102,7 @@ impl<D: Device> Drop for MaintenanceThread<D> {
     fn drop(&mut self) {
         // Before the thread is woken. Should it miss the flag, it looks again after `LONGEST_SLEEP`.
         self.shared.stop.store(true, Relaxed);
-        self.allocator.pools.to_do().ring();
+        self.allocator.pools.request_maintenance();
         if let Some(thread) = self.thread.take() {
             // The thread catches panics, so joining it returns no error.
             let _ = thread.join();

@@ -142,7 +142,7 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn accept(&self, pool: u32, placed: Placed<D>) -> Allocation {
         let Placed { in_use, changed_priority, is_low } = placed;
         if is_low {
-            self.pools.to_do().ring();
+            self.pools.request_maintenance();
         }
         let token = self.pools.token_of(pool, in_use);
         self.set_priority(&token, changed_priority);

@@ -194,7 +194,7 @@ impl<D: Device> Allocator<D> {
         if self.offers.are_none() {
             return;
         }
-        let now = self.pools.time().now().tick;
+        let now = self.pools.now().tick;
         let old = self.offers.take_back(|offered| now.saturating_sub(offered.since) > OFFERED_FOR);
         let late = old.iter().flat_map(|it| &it.reserved).map(|reserved| reserved.from);
         let late: Vec<_> = late.collect();

@@ -5,7 +5,7 @@
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::events::Event;
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::{FrameEnd, PoolSlot, TakesUnwanted};
+use crate::memory::pool::PoolSlot;
 use crate::memory::time::Moment;
 
 impl<D: Device> Allocator<D> {
@@ -33,25 +33,12 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaSetCurrentFrameIndex", "set_current_frame_index"))]
     pub fn end_frame(&self) {
-        let mut unwanted = None;
-        let grows_ahead = self.pools.grows_ahead();
         // First: from here on a thread that reads the clock counts no real time beside this frame.
-        let passed = self.pools.time().note_frame();
+        let passed = self.pools.note_frame();
         self.emit_frame_end(passed);
         self.withdraw_old_offers();
-        self.pools.active().count_frame();
-        passed.into_iter().for_each(|now| self.pools.active().note_moment(now));
-        self.pools.active().each(|index| {
-            let Some(slot) = self.pools.get(index) else { return };
-            // One a frame; the maintenance thread makes the driver calls, if there is one.
-            let takes =
-                if grows_ahead || unwanted.is_some() { TakesUnwanted::No } else { TakesUnwanted::Yes };
-            match slot.end_frame(passed, takes) {
-                FrameEnd::Took(memory) => unwanted = Some(memory),
-                FrameEnd::HasEmpty if grows_ahead => self.pools.to_do().ring(),
-                FrameEnd::HasEmpty | FrameEnd::NothingIsEmpty => {}
-            }
-        });
+        // One block a frame; the maintenance thread makes the driver calls, if there is one.
+        let unwanted = self.pools.end_frame(passed);
         if let Some(memory) = unwanted {
             self.waiting(|| self.heaps().free(self.device(), memory));
         }
@@ -131,7 +118,7 @@ impl<D: Device> Allocator<D> {
     /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested
     /// instead.
     pub(super) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
-        if !self.pools.time().is_due(now) {
+        if !self.pools.is_time_due(now) {
             return Vec::new();
         }
         // A program without frames ends none, where it would be done.

@@ -295,7 +295,7 @@ impl<D: Device> Allocator<D> {
         defragmenter: Option<Mover>,
     ) -> Result<Run, DefragmentationError> {
         let linear = match scope {
-            Scope::DefaultPools => self.desc.algorithm == Algorithm::Linear,
+            Scope::DefaultPools => self.desc().algorithm == Algorithm::Linear,
             Scope::Pool(shards) => {
                 let algorithm = self.pools.get(shards.first).and_then(PoolSlot::algorithm);
                 algorithm.ok_or(DefragmentationError::WrongPool)? == Algorithm::Linear

@@ -50,7 +50,7 @@ impl<D: Device> Allocator<D> {
         by: Mover,
     ) -> DefragmentationStatistics {
         let offered: Vec<_> = reserved.iter().map(|reserved| reserved.from).collect();
-        self.offers.add(closed, reserved, by, self.pools.time().now().tick);
+        self.offers.add(closed, reserved, by, self.pools.now().tick);
         // Only now: an owner that goes from here on finds its offer, and withdraws it itself.
         let mut sums = DefragmentationStatistics::default();
         for id in offered {

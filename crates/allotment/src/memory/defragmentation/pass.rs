@@ -561,9 +561,7 @@ fn finish<D: Device>(
             // With `end_with` a queue may still read it: then it becomes an allocation that the caller passes on.
             let end = match sources {
                 Sources::Leave => one.end_and_keep(guard.as_mut(), arriving(index)),
-                Sources::Free => {
-                    one.end_and_free(guard.as_mut(), || allocator.pools.time().now(), &mut freed)
-                }
+                Sources::Free => one.end_and_free(guard.as_mut(), || allocator.pools.now(), &mut freed),
             };
             one.ended = Some(end.outcome);
             ended.push(end);

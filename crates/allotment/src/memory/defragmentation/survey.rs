@@ -254,7 +254,7 @@ impl Survey {
     fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>, pool: SurveyedPool, index: u32) {
         // A shard without memory has nothing to move, and a default pool's state may not have been created yet.
         let Some(slot) = allocator.pools.get(index).filter(|slot| slot.has_memory()) else { return };
-        let tick = allocator.pools.time().now().tick;
+        let tick = allocator.pools.now().tick;
         for set in 0..slot.counters.len() as u8 {
             if pool.set.is_some_and(|only| only != set) {
                 continue;

@@ -26,7 +26,7 @@ const WORDS: usize = 32;
 
 /// The active pools of an allocator, and the time that those at rest catch up with. See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct ActivePools {
+pub(super) struct ActivePools {
     /// A bit for each slot. Locked after the lock of a pool: a bit is changed together with what the pool says of itself.
     bits: Mutex<Vec<u64>>,
     /// Frames that have ended.
@@ -45,12 +45,12 @@ pub(super) struct Rest {
 
 impl ActivePools {
     /// Counts the end of a frame.
-    pub(crate) fn count_frame(&self) {
+    pub(super) fn count_frame(&self) {
         self.frames.fetch_add(1, Relaxed);
     }
 
     /// Notes the time of a visit.
-    pub(crate) fn note_moment(&self, Moment { tick, in_frames }: Moment) {
+    pub(super) fn note_moment(&self, Moment { tick, in_frames }: Moment) {
         self.moment.store(tick << 1 | u64::from(in_frames), Relaxed);
     }
 
@@ -60,7 +60,7 @@ impl ActivePools {
     }
 
     /// Calls `visit` with the slot of each active pool, in their order, and no lock held.
-    pub(crate) fn each(&self, mut visit: impl FnMut(u32)) {
+    pub(super) fn each(&self, mut visit: impl FnMut(u32)) {
         let mut words = [0; WORDS];
         for first in (0..).step_by(WORDS) {
             let bits = locked(&self.bits);
@@ -201,7 +201,7 @@ mod tests {
 
         fn active(&self) -> usize {
             let mut count = 0;
-            self.allocator.pools.active().each(|_| count += 1);
+            self.allocator.pools.active.each(|_| count += 1);
             count
         }
     }

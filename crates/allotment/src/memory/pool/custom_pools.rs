@@ -215,7 +215,7 @@ impl<D: Device> Pools<D> {
             priority: desc.priority,
             priorities: self.device.priority_support(),
             options: options.cloned(),
-            ahead: desc.block_growth.unwrap_or(self.defaults.block_growth).watermark(),
+            ahead: desc.block_growth.unwrap_or(self.desc.block_growth).watermark(),
             name: desc.name.clone(),
         };
         let times = if desc.separate_movable { 2 } else { 1 };
@@ -234,7 +234,7 @@ impl<D: Device> Pools<D> {
     fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {
         // A pool of several types has one policy: that of the type it prefers.
         let first = desc.memory_types.first();
-        let sizes = first.map_or(self.defaults.block_sizes, |&first| self.defaults.block_sizes_of(first));
+        let sizes = first.map_or(self.desc.block_sizes, |&first| self.desc.block_sizes_of(first));
         desc.sizing.unwrap_or(BlockSize::Growing(sizes))
     }
 
@@ -243,7 +243,7 @@ impl<D: Device> Pools<D> {
         let name = ShortName::of(desc.name.as_ref());
         let count = desc.memory_types.len();
         let usable = |&index: &MemoryTypeIndex| {
-            properties.memory_type(index).is_some() && self.defaults.memory_types.contains(index)
+            properties.memory_type(index).is_some() && self.desc.memory_types.contains(index)
         };
         if count == 0 || count > MAX_POOL_TYPES {
             return Err(CreatePoolError::MemoryTypes { count, name });

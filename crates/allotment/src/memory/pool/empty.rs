@@ -43,14 +43,14 @@ impl EmptyBlockPolicy {
 
 /// Whether the end of a frame takes out a block that the policy does not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakesUnwanted {
+pub(super) enum TakesUnwanted {
     Yes,
     No,
 }
 
 /// What the end of a frame found in a pool.
 #[derive(Debug)]
-pub(crate) enum FrameEnd<D: Device> {
+pub(super) enum FrameEnd<D: Device> {
     NothingIsEmpty,
     /// A block is empty, and stays for now.
     HasEmpty,
@@ -61,7 +61,7 @@ pub(crate) enum FrameEnd<D: Device> {
 /// What is taken out is returned to the driver by the caller, without the lock: other threads allocate from the pool meanwhile.
 impl<D: Device> PoolSlot<D> {
     /// Counts the end of a frame, and takes out a block that the policy does not keep where `takes` says so.
-    pub(crate) fn end_frame(&self, now: Option<Moment>, takes: TakesUnwanted) -> FrameEnd<D> {
+    pub(super) fn end_frame(&self, now: Option<Moment>, takes: TakesUnwanted) -> FrameEnd<D> {
         let mut guard = locked(&self.state);
         let Some(state) = guard.as_mut() else { return FrameEnd::NothingIsEmpty };
         state.count_frames();

@@ -24,6 +24,7 @@
 //! happens, for a reader.
 
 mod active;
+mod allocator_desc;
 mod announce;
 mod clock;
 mod custom_pools;
@@ -74,7 +75,8 @@ use crate::slab::Slab;
 use crate::sync::{TurnMutex, locked};
 use crate::table::Ahead;
 
-// For programs: the description and the handle of a pool, and how its blocks grow.
+// For programs: the descriptions of an allocator and of a pool, the handle of a pool, and how its blocks grow.
+pub use self::allocator_desc::AllocatorDesc;
 pub use self::desc::PoolDesc;
 pub use self::error::{CreatePoolError, DestroyPoolError};
 pub use self::growth_ahead::{BlockGrowth, Watermark};
@@ -84,7 +86,7 @@ pub(super) use crate::memory::request::Pool;
 // All pools of an allocator, and a custom one on its way.
 pub(super) use self::custom_pools::{FirstBlock, NewPool};
 pub(super) use self::invariants::check_pool;
-pub(super) use self::pools::{PoolDefaults, Pools};
+pub(super) use self::pools::Pools;
 pub(super) use self::served::Served;
 pub(super) use self::slots::PoolSlots;
 
@@ -97,10 +99,9 @@ pub(super) use self::plan::{BlockPlan, PlanSizes, Source};
 pub(super) use self::quick_path::{QuickPlace, RecordInUse};
 pub(super) use self::requests::{Answer, Asked, Expected, NeededBlock, Placed, WouldPlace};
 pub(super) use self::round::RoundedRequest;
-pub(super) use self::shards::{LockedShard, both_sets, default_shards};
+pub(super) use self::shards::{LockedShard, both_sets};
 
 // The way back: the end of an allocation, and blocks that become empty.
-pub(super) use self::empty::{FrameEnd, TakesUnwanted};
 pub(super) use self::free::{AfterFree, EndedAllocation, Freed};
 
 // What runs that move allocations ask of a pool.
@@ -117,13 +118,12 @@ pub(super) use self::records::{Detail, DetailState, HeldRange, Label};
 pub(super) use self::statistics::Description;
 
 // What a pool and its shards consist of, beside the types below.
-pub(super) use self::active::ActivePools;
 pub(super) use self::clock::Clock;
 pub(super) use self::events::PoolEvents;
 pub(super) use self::growth_ahead::Flow;
 pub(super) use self::use_of_shard::UseOfShard;
 
-use self::active::Rest;
+use self::active::{ActivePools, Rest};
 use self::desc::MAX_POOL_SETS;
 
 /// The configuration of a pool, custom or default.
@@ -236,7 +236,7 @@ pub(super) struct PoolState<D: Device> {
 }
 
 impl<D: Device> PoolState<D> {
-    pub(super) fn new(
+    fn new(
         rules: Rules<D>,
         (shards, shard): (PoolShards, u32),
         mut sets: Vec<BlockSet<D>>,

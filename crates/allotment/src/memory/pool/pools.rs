@@ -6,25 +6,27 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use allotment_suballoc::{Algorithm, Alignment};
+use allotment_suballoc::Alignment;
 
 use super::active::ActivePools;
+use super::allocator_desc::AllocatorDesc;
+use super::empty::{FrameEnd, TakesUnwanted};
 use super::growth_ahead::BlockGrowth;
 use super::maintenance::ToDo;
 use super::residents::Residents;
 use super::served::{POOLS_PER_GROUP, POOLS_PER_TYPE, Served};
 use super::{BlockPlan, PlanSizes, PoolSlot, PoolSlots, PoolState, RecordInUse, RoundedRequest, Rules};
-use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use crate::choices::blocks::BlockSize;
 use crate::device::{
-    Device, Mapping, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, OwnedMemory, Priority, ResourceKind,
+    Device, Mapping, MemoryProperties, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
 };
 use crate::events::EventLog;
 use crate::memory::block_set::{BlockSet, UsableBlocks};
 use crate::memory::driver::Terms;
 use crate::memory::driver::{Heaps, heap_of};
 use crate::memory::mover::{MOVER_GROUPS, MoverId};
-use crate::memory::request::PoolShards;
 use crate::memory::request::{AllocationRequest, Remembered};
+use crate::memory::request::{MOST_SHARDS, PoolShards};
 use crate::memory::time::{Moment, Time};
 use crate::memory::token::Allocation;
 use crate::memory::token::MemoryObjects;
@@ -34,28 +36,6 @@ use crate::sync::locked;
 /// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
 /// linear and optimal resources use separate blocks instead.
 const ROUNDED_GRANULARITY: u64 = 4096;
-
-/// What pools do unless their description says otherwise.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolDefaults {
-    pub(crate) algorithm: Algorithm,
-    pub(crate) block_sizes: BlockSizes,
-    /// Of single memory types; of two entries for one type the first counts.
-    pub(crate) block_sizes_of_types: Vec<(MemoryTypeIndex, BlockSizes)>,
-    pub(crate) empty_blocks: EmptyBlockPolicy,
-    pub(crate) block_growth: BlockGrowth,
-    pub(crate) memory_types: MemoryTypeMask,
-    /// The most shards of a pool.
-    pub(crate) shards: u32,
-}
-
-impl PoolDefaults {
-    /// Returns the block sizes of a memory type.
-    pub(super) fn block_sizes_of(&self, memory_type: MemoryTypeIndex) -> BlockSizes {
-        let own = self.block_sizes_of_types.iter().find(|(index, _)| *index == memory_type);
-        own.map_or(self.block_sizes, |&(_, sizes)| sizes)
-    }
-}
 
 /// All pools of an allocator, and the device's memory below them.
 #[derive(Debug)]
@@ -76,7 +56,10 @@ pub(crate) struct Pools<D: Device> {
     /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
     /// [`Slab`](crate::slab::Slab), since threads read slots without a lock.
     pub(super) vacant_slots: Mutex<Vec<PoolShards>>,
-    pub(super) defaults: PoolDefaults,
+    /// What pools do unless their own description says otherwise, and the allocator's other settings.
+    pub(super) desc: AllocatorDesc,
+    /// The number of shards of a default pool.
+    pub(super) shards_of_defaults: u32,
     /// Optimal images are placed in separate blocks.
     pub(super) separate_optimal: bool,
     pub(super) time: Time,
@@ -91,11 +74,13 @@ impl<D: Device> Pools<D> {
         device: D,
         id: u32,
         (heaps, time, events): (Heaps, Time, EventLog),
-        defaults: PoolDefaults,
+        desc: AllocatorDesc,
     ) -> Self {
         let properties = device.properties();
+        // 0 would leave no pool to allocate from.
+        let shards_of_defaults = desc.threads.clamp(1, MOST_SHARDS);
         // The default pools have fixed indices, so a request finds its pool without a search.
-        let default = properties.memory_types.len() as u32 * POOLS_PER_TYPE * defaults.shards;
+        let default = properties.memory_types.len() as u32 * POOLS_PER_TYPE * shards_of_defaults;
         // Decided once: the pool of a resource depends on it.
         let separate_optimal = properties.limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         Self {
@@ -112,7 +97,8 @@ impl<D: Device> Pools<D> {
             to_do: ToDo::default(),
             active: Arc::default(),
             events,
-            defaults,
+            desc,
+            shards_of_defaults,
             device,
         }
     }
@@ -132,24 +118,14 @@ impl<D: Device> Pools<D> {
         &self.heaps
     }
 
-    #[inline]
-    pub(crate) fn time(&self) -> &Time {
-        &self.time
+    /// Returns the description that the allocator was created with.
+    pub(crate) fn desc(&self) -> &AllocatorDesc {
+        &self.desc
     }
 
     #[inline]
     pub(crate) fn events(&self) -> &EventLog {
         &self.events
-    }
-
-    #[inline]
-    pub(crate) fn to_do(&self) -> &ToDo<D> {
-        &self.to_do
-    }
-
-    #[inline]
-    pub(crate) fn active(&self) -> &ActivePools {
-        &self.active
     }
 
     /// Returns the memory objects of all pools.
@@ -171,7 +147,53 @@ impl<D: Device> Pools<D> {
 
     /// Returns true when maintenance allocates and frees blocks, rather than the threads that make requests.
     pub(crate) fn grows_ahead(&self) -> bool {
-        matches!(self.defaults.block_growth, BlockGrowth::Ahead(_))
+        matches!(self.desc.block_growth, BlockGrowth::Ahead(_))
+    }
+
+    /// Reads the clock, which takes 25 ns.
+    #[inline]
+    pub(crate) fn now(&self) -> Moment {
+        self.time.now()
+    }
+
+    /// Returns true for one caller in each tick that counts: the one who lets [the time pass](Self::pass_time) in all pools.
+    pub(crate) fn is_time_due(&self, now: Moment) -> bool {
+        self.time.is_due(now)
+    }
+
+    /// Notes the end of a frame. From here on a thread that reads the clock counts no real time beside it. Returns when it is, if
+    /// time has passed since the last one.
+    pub(crate) fn note_frame(&self) -> Option<Moment> {
+        self.time.note_frame()
+    }
+
+    /// Counts the end of a frame in the pools. Returns a block that was empty for too long, to be freed with no lock held: one
+    /// of all pools at most, and none where maintenance frees them, which is requested instead.
+    pub(crate) fn end_frame(&self, passed: Option<Moment>) -> Option<OwnedMemory<D>> {
+        let mut unwanted = None;
+        let grows_ahead = self.grows_ahead();
+        self.active.count_frame();
+        passed.into_iter().for_each(|now| self.active.note_moment(now));
+        self.active.each(|index| {
+            let Some(slot) = self.slots.get(index) else { return };
+            let takes =
+                if grows_ahead || unwanted.is_some() { TakesUnwanted::No } else { TakesUnwanted::Yes };
+            match slot.end_frame(passed, takes) {
+                FrameEnd::Took(memory) => unwanted = Some(memory),
+                FrameEnd::HasEmpty if grows_ahead => self.request_maintenance(),
+                FrameEnd::HasEmpty | FrameEnd::NothingIsEmpty => {}
+            }
+        });
+        unwanted
+    }
+
+    /// Calls `visit` with the pools in which maintenance may have something to do at `now`, with no lock held. Those at rest
+    /// have all the room that they want, and no block to free.
+    pub(crate) fn each_to_maintain(&self, now: Moment, mut visit: impl FnMut(&PoolSlot<D>)) {
+        self.active.note_moment(now);
+        self.active.each(|index| {
+            self.slots.get(index).filter(|slot| slot.has_memory()).into_iter().for_each(&mut visit);
+        });
     }
 
     /// Advances the clocks of all pools to `now`. Returns the blocks that were empty for too long, to be freed with no lock held;
@@ -188,7 +210,7 @@ impl<D: Device> Pools<D> {
             }
             let mut may_have_more = state.has_empty_blocks();
             if may_have_more && self.grows_ahead() {
-                self.to_do.ring();
+                self.request_maintenance();
             } else if may_have_more {
                 // Collected, and freed by the caller after the locks: the driver may take milliseconds.
                 unwanted.extend(core::iter::from_fn(|| state.take_unwanted()));
@@ -208,8 +230,8 @@ impl<D: Device> Pools<D> {
         let optimal_only = self.separate_optimal && served.optimal;
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
-            algorithm: self.defaults.algorithm,
-            sizing: BlockSize::Growing(self.defaults.block_sizes_of(memory_type)),
+            algorithm: self.desc.algorithm,
+            sizing: BlockSize::Growing(self.desc.block_sizes_of(memory_type)),
             // No block before the first request: a device has more memory types than a program uses.
             min_blocks: Vec::new(),
             max_blocks: u32::MAX,
@@ -218,18 +240,18 @@ impl<D: Device> Pools<D> {
             granularity: if optimal_only { Alignment::ONE } else { granularity },
             // They have pools of their own.
             separate_movable: false,
-            empty_blocks: self.defaults.empty_blocks,
+            empty_blocks: self.desc.empty_blocks,
             // Each request states its own policy; the pool of a memory type has none.
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             priorities: self.device.priority_support(),
             options: None,
-            ahead: self.defaults.block_growth.watermark(),
+            ahead: self.desc.block_growth.watermark(),
             name: None,
         };
         let (multiple, objects) = (self.flush_multiple(memory_type), self.slots.objects());
         let heap = (found.heap, self.heaps.heap_size(found.heap));
-        let set = BlockSet::new(shard, memory_type, heap, multiple, self.defaults.algorithm, objects);
+        let set = BlockSet::new(shard, memory_type, heap, multiple, self.desc.algorithm, objects);
         let shards = self.shards_of_default(place);
         Some(PoolState::new(rules, (shards, shard), vec![set], &self.active, &self.events))
     }
@@ -275,7 +297,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns the number of default pools of all shards. Those of shard 0 come first, in the order of memory types.
     pub(crate) fn default_pool_count(&self) -> u32 {
-        self.pools_per_shard() * self.defaults.shards
+        self.pools_per_shard() * self.shards_of_defaults
     }
 
     /// Returns the shards of the default pool for a request.
@@ -292,7 +314,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns the shards of the default pool whose shard 0 is in a slot.
     pub(crate) fn shards_of_default(&self, first: u32) -> PoolShards {
-        PoolShards { first, stride: self.pools_per_shard(), count: self.defaults.shards }
+        PoolShards { first, stride: self.pools_per_shard(), count: self.shards_of_defaults }
     }
 
     /// Iterates over the shards of the default pools that serve the same for the other groups of movers.

@@ -81,7 +81,7 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 const LEAST_FILL: u64 = 16;
 
 /// Returns four times the number of threads that can run at once, up to [`MOST_SHARDS`].
-pub(crate) fn default_shards() -> u32 {
+pub(super) fn default_shards() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
     processors.saturating_mul(SHARDS_PER_PROCESSOR).min(MOST_SHARDS as usize) as u32
 }
@@ -136,7 +136,7 @@ impl<D: Device> Pools<D> {
         // Shards would divide a maximum of blocks among themselves: a thread could be refused while there is room in the
         // block of another. And in a linear pool they would mix up the order of the calls.
         let whole = desc.max_blocks != u32::MAX || desc.algorithm == Algorithm::Linear;
-        if whole { 1 } else { self.defaults.shards.min(MOST_CUSTOM_SHARDS) }
+        if whole { 1 } else { self.shards_of_defaults.min(MOST_CUSTOM_SHARDS) }
     }
 
     /// Locks the thread's own shard of a pool; or, after too much contention, another one that fewer threads use, which
@@ -342,7 +342,7 @@ impl<D: Device> Pools<D> {
     /// Wakes the maintenance thread if a shard has less room than its watermark.
     fn wake_maintenance_if_low(&self, state: &PoolState<D>) {
         if state.is_low() {
-            self.to_do.ring();
+            self.request_maintenance();
         }
     }
 

@@ -11,9 +11,9 @@ use core::fmt;
 // What programs read.
 pub use self::inspect::{BlockInfo, CategoryStatistics};
 pub use self::listing::ListedAllocation;
-pub use super::allocator::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use super::descriptors::LeakedDescriptors;
 pub use super::driver::{DriverCallStatistics, MemoryHeapReport, StallStatistics};
+pub use super::leak_report::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use super::statistics::{DetailedStatistics, Statistics};
 pub use crate::choices::call_site::{CallSite, CallSites};
 

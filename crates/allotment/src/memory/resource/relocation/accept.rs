@@ -133,7 +133,7 @@ impl<D: Device> Acceptor<D> {
             Some((true, true)) => allocator.offers.has(id),
             Some((false, _)) => {
                 let until = locked(&self.refused).until;
-                if allocator.pools.time().now().tick >= until {
+                if allocator.pools.now().tick >= until {
                     allocator.allow_moves_of(id, self.movability, self.mover);
                 }
                 false
@@ -210,7 +210,7 @@ impl<D: Device> Acceptor<D> {
     fn note_refused(&self) {
         let mut refused = locked(&self.refused);
         refused.wait = (refused.wait * 2).clamp(FIRST_WAIT, MOST_WAIT);
-        refused.until = self.memory.allocator().pools.time().now().tick + refused.wait;
+        refused.until = self.memory.allocator().pools.now().tick + refused.wait;
     }
 
     /// Copies the bytes to the new place.
