@@ -42,6 +42,12 @@ impl<D: Device> Allocator<D> {
         Ok(())
     }
 
+    /// Frees an allocation that is known to belong to this allocator.
+    pub(in crate::memory) fn free_own(&self, allocation: Allocation) {
+        let freed = self.free(allocation);
+        debug_assert!(freed.is_ok(), "the allocation belongs to this allocator");
+    }
+
     /// Frees the range of an allocation that has ended, in the shard that has its block: defragmentation moved it there
     /// while both shards were idle. The locks of both are taken one after the other, so the free takes as long as two.
     #[cold]

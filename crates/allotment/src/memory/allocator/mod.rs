@@ -46,7 +46,7 @@ pub(crate) use self::access::check_range;
 pub(super) use self::ladder::{IdleBlocks, Reclaimable};
 pub(super) use self::leaks::make_known;
 pub(crate) use self::leaks::report_left_by_gpu;
-pub(super) use self::offers::{ClosedBlock, Offers, Reserved};
+pub(super) use self::offers::{Offers, Reserved};
 
 use self::leaks::report_leaks;
 

@@ -32,6 +32,12 @@ impl<D: Device> Allocator<D> {
         slot.allow_moves((id.record, id.generation), movability, mover);
     }
 
+    /// Notes whether a place is reserved for an allocation, from the reservation until the move has ended and its bytes have
+    /// arrived: it is not moved again meanwhile. Returns false if it was freed.
+    pub(in crate::memory) fn note_reserved(&self, id: AllocationId, reserved: bool) -> bool {
+        self.pools.get(id.pool).is_some_and(|slot| slot.note_reserved(id, reserved))
+    }
+
     /// Pins an allocation to its place from now on. A pass that is about to move it leaves it there.
     ///
     /// For an allocation whose owner cannot follow a move, or frees it while the GPU may still use its place.

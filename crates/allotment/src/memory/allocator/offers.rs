@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::{Mover, MoverId};
-use crate::memory::pool::{BlockOfSet, ReservedPlace};
+use crate::memory::pool::{ClosedBlock, ReservedPlace};
 use crate::memory::request::PoolShards;
 use crate::memory::token::{Allocation, AllocationId};
 use crate::sync::locked;
@@ -32,9 +32,6 @@ impl Reserved {
     }
 }
 
-/// Ticks (sixtieths of a second) for which an offer stands.
-const OFFERED_FOR: u64 = 60;
-
 /// The blocks whose allocations are offered new places.
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
@@ -54,8 +51,8 @@ struct List {
 struct OfferedBlock {
     /// The `Defragmenter` whose run closed the block.
     by: Mover,
-    /// The tick of the offer.
-    since: u64,
+    /// The tick up to which the offers stand.
+    until: u64,
     closed: ClosedBlock,
     /// What is offered.
     reserved: VecDeque<Reserved>,
@@ -63,22 +60,11 @@ struct OfferedBlock {
     in_flight: u32,
 }
 
-/// A closing of a block that offers belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClosedBlock {
-    /// The shard, and the set and index of the block there.
-    pub(crate) pool: u32,
-    pub(crate) block: BlockOfSet,
-    pub(crate) closing: u64,
-    /// Bytes of the block.
-    pub(crate) size: u64,
-}
-
 impl Offers {
-    /// Adds the offers of a block.
-    pub(crate) fn add(&self, closed: ClosedBlock, reserved: VecDeque<Reserved>, by: Mover, since: u64) {
+    /// Adds the offers of a block, which stand up to the tick `until`.
+    pub(crate) fn add(&self, closed: ClosedBlock, reserved: VecDeque<Reserved>, by: Mover, until: u64) {
         let mut list = locked(&self.list);
-        list.blocks.push(OfferedBlock { by, since, closed, reserved, in_flight: 0 });
+        list.blocks.push(OfferedBlock { by, until, closed, reserved, in_flight: 0 });
         self.note_count(&list);
     }
 
@@ -167,17 +153,6 @@ impl Offers {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Records that the copy of an allocation's bytes has completed, so that it may be accessed and moved again.
-    pub(in crate::memory) fn note_arrived(&self, id: AllocationId) {
-        self.pools.get(id.pool).into_iter().for_each(|slot| _ = slot.note_reserved(id, false));
-    }
-
-    /// Frees an allocation that is known to belong to this allocator.
-    pub(in crate::memory) fn free_own(&self, allocation: Allocation) {
-        let freed = self.free(allocation);
-        debug_assert!(freed.is_ok(), "the allocation belongs to this allocator");
-    }
-
     /// Withdraws the offers in blocks of a pool.
     pub(super) fn withdraw_offers_in(&self, pools: PoolShards) {
         self.cancel_offers(self.offers.take_back(|offered| pools.contain(offered.closed.pool)));
@@ -195,7 +170,7 @@ impl<D: Device> Allocator<D> {
             return;
         }
         let now = self.pools.now().tick;
-        let old = self.offers.take_back(|offered| now.saturating_sub(offered.since) > OFFERED_FOR);
+        let old = self.offers.take_back(|offered| now > offered.until);
         let late = old.iter().flat_map(|it| &it.reserved).map(|reserved| reserved.from);
         let late: Vec<_> = late.collect();
         self.offers.note_kept(&old);
@@ -207,16 +182,12 @@ impl<D: Device> Allocator<D> {
     fn cancel_offers(&self, offered: Vec<OfferedBlock>) {
         for OfferedBlock { closed, reserved, .. } in offered {
             for Reserved { from, .. } in &reserved {
-                self.note_offered(*from, false);
+                self.note_reserved(*from, false);
             }
-            self.reopen(closed);
+            self.pools.reopen(&closed);
             // Last, since a free locks the pool.
             reserved.into_iter().for_each(|Reserved { to, .. }| self.free_own(to));
         }
-    }
-
-    fn reopen(&self, ClosedBlock { pool, block, closing, .. }: ClosedBlock) {
-        self.pools.get(pool).into_iter().for_each(|slot| slot.reopen(block, closing));
     }
 
     /// Pins a mapped buffer: no step offers a move before its owner looks for one again.
@@ -226,7 +197,7 @@ impl<D: Device> Allocator<D> {
 
     /// Gives up a block that an allocation does not leave.
     pub(in crate::memory) fn give_up(&self, closed: ClosedBlock, reserved: Reserved) {
-        self.note_offered(reserved.from, false);
+        self.note_reserved(reserved.from, false);
         self.free_own(reserved.to);
         let (ended, _) = self.offers.end_one(closed, None);
         // Not planned again before its owner looks for a move.
@@ -234,11 +205,6 @@ impl<D: Device> Allocator<D> {
         let rest = self.offers.take_back(|offered| offered.closed == closed);
         self.offers.note_kept(ended.iter().chain(&rest));
         self.cancel_offers(rest);
-        self.reopen(closed);
-    }
-
-    /// Notes whether a place is reserved for an allocation. Returns false if that was freed.
-    pub(in crate::memory) fn note_offered(&self, id: AllocationId, offered: bool) -> bool {
-        self.pools.get(id.pool).is_some_and(|slot| slot.note_reserved(id, offered))
+        self.pools.reopen(&closed);
     }
 }

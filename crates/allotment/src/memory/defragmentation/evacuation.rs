@@ -22,10 +22,11 @@ use super::stopwatch::Stopwatch;
 use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
-use crate::memory::allocator::{Allocator, ClosedBlock, Reserved};
+use crate::memory::allocator::{Allocator, Reserved};
 use crate::memory::mover::Mover;
 use crate::memory::pool::{
-    AfterClosing, BlockOfSet, Close, CloseHow, MayBegin, NewPlace, PoolSlot, SurveyedAllocation, TwoShards,
+    AfterClosing, BlockOfSet, Close, CloseHow, ClosedBlock, MayBegin, NewPlace, PoolSlot, SurveyedAllocation,
+    TwoShards,
 };
 use crate::memory::token::AllocationId;
 
@@ -238,9 +239,7 @@ impl Evacuation {
     pub(super) fn take_offered(&mut self) -> (ClosedBlock, VecDeque<Reserved>) {
         self.state = EvacuationState::Offered;
         self.uncopied = 0;
-        let Self { arena, closing, size, .. } = *self;
-        let closed = ClosedBlock { pool: arena.pool, block: self.block(), closing, size };
-        (closed, core::mem::take(&mut self.reserved))
+        (self.closed(), core::mem::take(&mut self.reserved))
     }
 
     /// Returns the block, in its pool.
@@ -248,9 +247,9 @@ impl Evacuation {
         (self.arena.set.into(), self.block)
     }
 
-    /// Returns what became of the block since it was closed; `None` where its pool is gone.
-    pub(super) fn after_closing<D: Device>(&self, allocator: &Allocator<D>) -> Option<AfterClosing> {
-        allocator.pools.get(self.arena.pool)?.after_closing(self.block(), self.closing)
+    /// Returns the closing of the block.
+    pub(super) fn closed(&self) -> ClosedBlock {
+        ClosedBlock { pool: self.arena.pool, block: self.block(), closing: self.closing, size: self.size }
     }
 
     /// Closes the block: no new allocation is placed in it from now on.
@@ -358,7 +357,6 @@ impl Evacuation {
     pub(super) fn reserve<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
         now: &mut Current,
         time: &mut Stopwatch,
     ) -> Step {
@@ -369,7 +367,7 @@ impl Evacuation {
         // If one finds no place, all are freed again and the block stays, without a byte copied.
         // Grown before the lock is taken.
         self.reserved.reserve(AT_ONCE);
-        match slot.after_closing(self.block(), self.closing) {
+        match allocator.pools.after_closing(&self.closed()) {
             Some(AfterClosing::Closed) => {}
             Some(AfterClosing::Empty) => return Step::BlockFreed,
             // A request found no other room and reopened the block. One that does so from here on is noticed before a byte is
@@ -440,7 +438,6 @@ impl Evacuation {
     pub(super) fn hand_out<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
         evacuation: usize,
         found: &mut Vec<Move<D>>,
         limits: &PassLimits,
@@ -460,7 +457,7 @@ impl Evacuation {
         }
         // Looked at before the batch and not under its locks, which may be those of another shard. A request that
         // reopens the block in between is noticed before the next batch; this one is copied for a block that stays.
-        let closed = slot.after_closing(self.block(), self.closing) == Some(AfterClosing::Closed);
+        let closed = allocator.pools.after_closing(&self.closed()) == Some(AfterClosing::Closed);
         let is_live = |from: AllocationId| {
             allocator.slot_of(from).is_ok_and(|slot| slot.is_live(from.record, from.generation))
         };
@@ -522,12 +519,12 @@ impl Evacuation {
     }
 
     /// Cancels the evacuation: the block stays, and its reserved places are freed.
-    pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
-        while !self.cancel_batch(allocator, slot) {}
+    pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
+        while !self.cancel_batch(allocator) {}
     }
 
     /// Frees a batch of the reserved places. Returns true once all are freed and the block is open.
-    pub(super) fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
+    pub(super) fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
         self.state = EvacuationState::Cancelled;
         // Moves in flight count as bytes to copy until they end.
         if self.in_flight == 0 {
@@ -539,13 +536,13 @@ impl Evacuation {
         // Moves in flight are not among these: their places belong to the pass that has them, and are freed at its end.
         given.extend(self.reserved.drain(..some));
         for Reserved { from, .. } in &given {
-            allocator.note_arrived(*from);
+            allocator.note_reserved(*from, false);
         }
         // By the number of the closing: a block that a request has reopened, and another run has closed since, is that
         // run's.
         let all = self.reserved.is_empty();
         if all {
-            slot.reopen(self.block(), self.closing);
+            allocator.pools.reopen(&self.closed());
         }
         given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
         all

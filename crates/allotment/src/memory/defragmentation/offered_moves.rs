@@ -8,7 +8,7 @@
 //!
 //! An offer is a place that is reserved, and nothing else: nothing was created or copied for it, and no access is refused.
 //! So the owner goes on using the old place, and an offer that is not accepted costs only the room. It is withdrawn after a
-//! second, when the owner drops the buffer, and when a request reopens the block. Then the buffers are pinned until their
+//! second ([`OFFERED_FOR`]), when the owner drops the buffer, and when a request reopens the block. Then the buffers are pinned until their
 //! owners look at them again.
 //!
 //! The list of offers, and how they are withdrawn: `allocator/offers.rs`.
@@ -19,10 +19,13 @@ use super::pass::Move;
 use super::run::Ended;
 use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
-use crate::memory::allocator::{Allocator, ClosedBlock, Reserved};
+use crate::memory::allocator::{Allocator, Reserved};
 use crate::memory::mover::Mover;
-use crate::memory::pool::{AfterClosing, MayBegin, MoveEnd, PoolSlot};
+use crate::memory::pool::{AfterClosing, ClosedBlock, MayBegin, MoveEnd, PoolSlot};
 use crate::memory::token::{Allocation, AllocationId};
+
+/// How long an offer stands, in ticks (sixtieths of a second): an owner that looks once a frame has had 60 looks.
+const OFFERED_FOR: u64 = 60;
 
 /// An offer that an owner is about to accept. Writes to the allocation by its handle are refused until it ends. Dropped,
 /// the allocation stays, and the offer with it.
@@ -50,7 +53,7 @@ impl<D: Device> Allocator<D> {
         by: Mover,
     ) -> DefragmentationStatistics {
         let offered: Vec<_> = reserved.iter().map(|reserved| reserved.from).collect();
-        self.offers.add(closed, reserved, by, self.pools.now().tick);
+        self.offers.add(closed, reserved, by, self.pools.now().tick + OFFERED_FOR);
         // Only now: an owner that goes from here on finds its offer, and withdraws it itself.
         let mut sums = DefragmentationStatistics::default();
         for id in offered {
@@ -83,7 +86,7 @@ impl<D: Device> Allocator<D> {
     fn begin_offered(&self, closed: ClosedBlock, reserved: Reserved) -> Result<Move<D>, Reserved> {
         let from = reserved.from;
         // A block that a request reopened stays, and so does memory that is mapped by its handle.
-        if self.after_closing(closed) != Some(AfterClosing::Closed) {
+        if self.pools.after_closing(&closed) != Some(AfterClosing::Closed) {
             return Err(reserved);
         }
         let to = self.pools.get(reserved.to.pool).and_then(|slot| slot.place_of(reserved.to.record));
@@ -111,7 +114,7 @@ impl<D: Device> Allocator<D> {
             return none;
         }
         // So the rest of the block can go still.
-        self.note_offered(id, false);
+        self.note_reserved(id, false);
         self.free_own(reserved.to);
         self.end_offer(closed)
     }
@@ -119,14 +122,10 @@ impl<D: Device> Allocator<D> {
     /// Ends an offer that was accepted or is not needed. Returns whether that emptied the block.
     fn end_offer(&self, closed: ClosedBlock) -> DefragmentationStatistics {
         let mut sums = DefragmentationStatistics::default();
-        if self.offers.end(closed) && self.after_closing(closed) != Some(AfterClosing::InUse) {
+        if self.offers.end(closed) && self.pools.after_closing(&closed) != Some(AfterClosing::InUse) {
             (sums.blocks_emptied, sums.bytes_emptied) = (1, closed.size);
         }
         sums
-    }
-
-    fn after_closing(&self, ClosedBlock { pool, block, closing, .. }: ClosedBlock) -> Option<AfterClosing> {
-        self.pools.get(pool)?.after_closing(block, closing)
     }
 }
 
@@ -171,12 +170,12 @@ impl<D: Device> Drop for Offer<'_, D> {
         let from = one.id();
         let Some(to) = one.take_reserved() else { return };
         let reserved = Reserved { from, to, copied: self.copied };
-        if self.refused || !self.allocator.note_offered(from, true) {
+        if self.refused || !self.allocator.note_reserved(from, true) {
             return self.allocator.give_up(self.closed, reserved);
         }
         // The block was taken back meanwhile, and reopened.
         if let Some(left) = self.allocator.offers.put_back(self.closed, reserved) {
-            self.allocator.note_offered(from, false);
+            self.allocator.note_reserved(from, false);
             self.allocator.free_own(left.to);
         }
     }

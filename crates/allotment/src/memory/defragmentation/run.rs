@@ -284,8 +284,7 @@ impl Run {
         // First of all: reserved places of a cancelled evacuation are room that requests may need.
         if let Some(index) = self.cancelling {
             let evacuation = &mut self.evacuations[index];
-            let slot = allocator.pools.get(evacuation.arena.pool);
-            if slot.is_none_or(|slot| evacuation.cancel_batch(allocator, slot)) {
+            if evacuation.cancel_batch(allocator) {
                 self.cancelling = None;
             }
             return true;
@@ -339,7 +338,7 @@ impl Run {
                 let worth = Worth { strategy: self.desc.strategy.with_bytes_left(left), can_move };
                 evacuation.search(allocator, slot, now, next, &worth, time)
             }
-            Phase::Reserving => evacuation.reserve(allocator, slot, now, time),
+            Phase::Reserving => evacuation.reserve(allocator, now, time),
             // Where all owners have gone meanwhile, nothing is left to offer, and the block is counted as one that was handed
             // out.
             Phase::HandingOut if evacuation.by_owners && !evacuation.reserved.is_empty() => {
@@ -352,7 +351,7 @@ impl Run {
             }
             Phase::HandingOut => {
                 let limits = &self.desc.limits;
-                match evacuation.hand_out(allocator, slot, now.evacuation, found, limits, spent) {
+                match evacuation.hand_out(allocator, now.evacuation, found, limits, spent) {
                     HandedOut::All => Step::HandedOut,
                     HandedOut::Some => Step::Continue,
                     // The next pass goes on here: the block stays current and closed, its other places stay reserved.
@@ -374,7 +373,7 @@ impl Run {
             }
             Step::BlockFreed => {
                 // Its allocations are gone, so the places reserved for them are not needed.
-                evacuation.cancel(allocator, slot);
+                evacuation.cancel(allocator);
                 *current = None;
             }
             Step::KeepBlock => {
@@ -440,7 +439,7 @@ impl Run {
         //   empty, or gone     the last old place was freed, perhaps the block with it     emptied
         //   open, with more    a request was placed in it                                   kept, though all was moved
         // A request may have reopened the block after its last move was handed out, and placed something in it.
-        if evacuation.after_closing(allocator) != Some(AfterClosing::InUse) {
+        if allocator.pools.after_closing(&evacuation.closed()) != Some(AfterClosing::InUse) {
             evacuation.state = EvacuationState::Emptied;
             self.statistics.blocks_emptied += 1;
             self.statistics.bytes_emptied += evacuation.size;
@@ -492,9 +491,7 @@ impl Run {
                     if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;
                     }
-                    if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
-                        evacuation.cancel(allocator, slot);
-                    }
+                    evacuation.cancel(allocator);
                     self.stop_current(index);
                 }
             }
@@ -528,9 +525,7 @@ impl Run {
         for (index, evacuation) in self.evacuations.iter_mut().enumerate() {
             // The others have no reserved places left: all of them were handed out or freed.
             if evacuation.state == EvacuationState::InProgress || cancelling == Some(index) {
-                if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
-                    evacuation.cancel(allocator, slot);
-                }
+                evacuation.cancel(allocator);
             }
         }
         self.stage = Stage::Finished;

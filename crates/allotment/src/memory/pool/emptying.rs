@@ -16,12 +16,26 @@ use super::shards::PoolShards;
 use super::{PoolSlot, Source};
 use crate::device::Device;
 use crate::memory::block_set::PlacedRange;
+use crate::memory::pool::pools::Pools;
 use crate::memory::token::AllocationId;
 use crate::memory::{BudgetPolicy, EmptiedBlocks};
 use crate::sync::locked;
 
 /// A block of a pool: its set, and its index there.
 pub(crate) type BlockOfSet = (usize, u32);
+
+/// A closing of a block, by which a run asks for the block later on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedBlock {
+    /// The shard, and the set and index of the block there.
+    pub(crate) pool: u32,
+    pub(crate) block: BlockOfSet,
+    /// The number of the closing. The index alone may by now be that of a new block, or of this one after a request has reopened
+    /// it and another run has closed it again.
+    pub(crate) closing: u64,
+    /// Bytes of the block.
+    pub(crate) size: u64,
+}
 
 /// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as
 /// fast as they are merged; after these attempts all of them are merged at once.
@@ -45,6 +59,28 @@ pub(crate) enum AfterClosing {
     Empty,
     /// A request reopened it, and it has allocations.
     InUse,
+}
+
+impl<D: Device> Pools<D> {
+    /// Returns what became of a block since a closing; `None` where its pool is gone.
+    pub(crate) fn after_closing(&self, closed: &ClosedBlock) -> Option<AfterClosing> {
+        let &ClosedBlock { pool, block: (set, block), closing, .. } = closed;
+        let guard = locked(&self.slots.get(pool)?.state);
+        Some(match guard.as_ref()?.sets[set].block(block) {
+            Some(block) if block.is_kept_by(closing) => AfterClosing::Closed,
+            Some(block) if !block.is_empty() => AfterClosing::InUse,
+            Some(_) | None => AfterClosing::Empty,
+        })
+    }
+
+    /// Opens a block again if it is still closed by a closing.
+    pub(crate) fn reopen(&self, closed: &ClosedBlock) {
+        let &ClosedBlock { pool, block: (set, block), closing, .. } = closed;
+        let Some(slot) = self.slots.get(pool) else { return };
+        if let Some(state) = locked(&slot.state).as_mut() {
+            state.sets[set].reopen_closing(block, closing);
+        }
+    }
 }
 
 impl<D: Device> PoolSlot<D> {
@@ -85,25 +121,6 @@ impl<D: Device> PoolSlot<D> {
         let live = state.sets[set].block(block).map_or(0, |block| block.live());
         state.store_counters(self);
         Some((closed, live))
-    }
-
-    /// Returns what became of a block since a closing; `None` where there is no pool.
-    pub(crate) fn after_closing(&self, (set, block): BlockOfSet, closing: u64) -> Option<AfterClosing> {
-        let guard = locked(&self.state);
-        // By the number of the closing. The index alone may by now be that of a new block, or of this one after a request has
-        // reopened it and another run has closed it again.
-        Some(match guard.as_ref()?.sets[set].block(block) {
-            Some(block) if block.is_kept_by(closing) => AfterClosing::Closed,
-            Some(block) if !block.is_empty() => AfterClosing::InUse,
-            Some(_) | None => AfterClosing::Empty,
-        })
-    }
-
-    /// Opens a block again if it is still closed by a closing.
-    pub(crate) fn reopen(&self, (set, block): BlockOfSet, closing: u64) {
-        if let Some(state) = locked(&self.state).as_mut() {
-            state.sets[set].reopen_closing(block, closing);
-        }
     }
 
     /// Opens a block that was closed to be held, and ends that.

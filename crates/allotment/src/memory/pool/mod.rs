@@ -105,7 +105,7 @@ pub(super) use self::shards::{LockedShard, both_sets};
 pub(super) use self::free::{AfterFree, EndedAllocation, Freed};
 
 // What runs that move allocations ask of a pool.
-pub(super) use self::emptying::{AfterClosing, BlockOfSet, CloseHow};
+pub(super) use self::emptying::{AfterClosing, BlockOfSet, CloseHow, ClosedBlock};
 pub(super) use self::moves::{
     BegunMove, Close, MayBegin, MoveEnd, NewPlace, ReservedPlace, SurveyedAllocation, after_retirement,
 };

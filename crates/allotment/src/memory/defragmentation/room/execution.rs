@@ -236,11 +236,10 @@ impl Execution {
         (limits, spent): (&PassLimits, &mut Spent),
         time: &mut Stopwatch,
     ) -> Progress {
-        let Some(slot) = allocator.pools.get(self.arena.pool) else { return Progress::Changed };
         match self.phase {
             Phase::Closing(next) => self.close(allocator, next),
             Phase::Reserving => self.reserve(allocator, time),
-            Phase::HandingOut => match self.moves.hand_out(allocator, slot, 0, found, limits, spent) {
+            Phase::HandingOut => match self.moves.hand_out(allocator, 0, found, limits, spent) {
                 HandedOut::All => {
                     self.phase = Phase::InFlight;
                     Progress::Continue
@@ -483,8 +482,7 @@ impl Execution {
 
     /// Frees all reserved places and opens the blocks.
     pub(super) fn end<D: Device>(&mut self, allocator: &Allocator<D>) {
-        let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
-        self.moves.cancel(allocator, slot);
+        self.moves.cancel(allocator);
         let aside = self.aside.block.zip(self.aside.closing);
         // What is still aside stays there, in a block like any other.
         let aside = aside.map(|(block, closing)| (self.arena, block, Touched::Closed(closing)));

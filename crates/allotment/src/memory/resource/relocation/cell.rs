@@ -263,7 +263,7 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
                 Err(AccessError::Device { source, .. }) if source != DeviceError::Lost => return false,
                 _ => {}
             }
-            allocator.note_arrived(allocation.id());
+            allocator.note_reserved(allocation.id(), false);
             self.blocks_cpu_access = false;
         }
         self.copied_at = None;
