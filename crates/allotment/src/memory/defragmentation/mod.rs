@@ -12,7 +12,7 @@
 //! `survey` reads the layout of the pools. `selection` picks the blocks that are worth emptying. `plan` finds a place
 //! for each allocation in them, in the free ranges of the other blocks (`holes`). `run` executes the plan, one
 //! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools
-//! only reserve places and exchange them (`pool/moves.rs`).
+//! only reserve places and exchange them (`pool/reserve.rs`, `pool/moves.rs`).
 //!
 //! Each mover has blocks of its own (`memory/mover.rs`): the passes of the program, each `Defragmenter`, and the owners of
 //! its mapped buffers, to whom places are offered (`offers`).

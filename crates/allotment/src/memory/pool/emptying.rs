@@ -9,13 +9,10 @@
 //!     └──► disclaim                                    reopen ◄── given up
 //! ```
 
-use std::collections::VecDeque;
-
-use super::moves::{Close, SurveyedAllocation};
 use super::shards::PoolShards;
-use super::{PoolSlot, Source};
+use super::{Detail, PoolSlot, PoolState, Source, TwoShards};
 use crate::device::Device;
-use crate::memory::block_set::PlacedRange;
+use crate::memory::block_set::{PlacedRange, Role};
 use crate::memory::pool::pools::Pools;
 use crate::memory::token::AllocationId;
 use crate::memory::{BudgetPolicy, EmptiedBlocks};
@@ -40,6 +37,22 @@ pub(crate) struct ClosedBlock {
 /// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as
 /// fast as they are merged; after these attempts all of them are merged at once.
 const MAX_CLOSE_ATTEMPTS: u32 = 256;
+
+/// Ranges of the quick lists that are merged per call, so that the lock is held for microseconds.
+const AT_ONCE: usize = 16;
+
+/// Result of an attempt to close a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Close {
+    /// It is closed now, by this closing.
+    Closed(u64),
+    /// Another call must go on, since there are many ranges to merge first.
+    NotYet,
+    /// The block is empty, or was freed.
+    Empty,
+    /// The run has no claim to it any more.
+    NotClaimed,
+}
 
 /// How a block is closed.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +110,7 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Closes a block that a run has claimed: nothing new is placed in it from now on. Returns the number of its allocations
-    /// as well. See [`PoolState::close`](super::PoolState::close). Counts the attempts. `None` where there is no pool.
+    /// as well. See [`PoolState::close`]. Counts the attempts. `None` where there is no pool.
     pub(crate) fn close(
         &self,
         (set, block): BlockOfSet,
@@ -183,26 +196,6 @@ impl<D: Device> PoolSlot<D> {
         state.is_some_and(|state| state.has_in_block(self, (record, generation), home, (set, block)))
     }
 
-    /// Adds the allocations of a block of the shard in slot `home` to `seen`, of `count` records from `first` on. Returns the number of records; 0 where
-    /// there is no pool.
-    pub(crate) fn find_in_block(
-        &self,
-        (first, count): (u32, u32),
-        home: u32,
-        (set, block): BlockOfSet,
-        seen: &mut VecDeque<SurveyedAllocation>,
-    ) -> u32 {
-        locked(&self.state).as_ref().map_or(0, |state| {
-            state.survey_allocations(self, first, count, |allocation| {
-                let its_home = state.shards.index(allocation.home);
-                if (its_home, usize::from(allocation.set), allocation.block) == (home, set, block) {
-                    seen.push_back(allocation);
-                }
-            });
-            state.records()
-        })
-    }
-
     /// Returns the shards of the pool.
     pub(crate) fn shards(&self) -> Option<PoolShards> {
         locked(&self.state).as_ref().map(|state| state.shards)
@@ -211,5 +204,73 @@ impl<D: Device> PoolSlot<D> {
     /// Returns how many requests the shard has served.
     pub(crate) fn requests(&self) -> Option<u32> {
         locked(&self.state).as_ref().map(|state| state.use_of_shard.requests())
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// Closes a block that a run has claimed: places nothing new in it. With `at_once`, merges all ranges that wait
+    /// first, however many they are.
+    fn close(
+        &mut self,
+        set: usize,
+        (block, run): (u32, u64),
+        release: EmptiedBlocks,
+        at_once: bool,
+    ) -> Close {
+        let waiting = self.sets[set].quick.len();
+        let count = if at_once { usize::MAX } else { AT_ONCE };
+        self.flush_quick_list_up_to(set, count);
+        if waiting > count {
+            return Close::NotYet;
+        }
+        // A range in a quick list counts as used. With the lists empty, a block without allocations shows as empty.
+        let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
+        if empty {
+            // The claim would keep moves out of a block that nobody empties any more.
+            self.sets[set].disclaim(block, run);
+            return Close::Empty;
+        }
+        self.sets[set].close(block, run, release).map_or(Close::NotClaimed, Close::Closed)
+    }
+
+    /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
+    pub(super) fn frees_when_emptied(&mut self, set: usize, block: u32) -> bool {
+        let Some(release) = self.sets[set].release_of(block) else { return false };
+        let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
+        // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
+        let at_least = shared && self.is_minimum(set);
+        let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
+        // Unless a request is in need of it, nothing else would open it: the run counts it as emptied, and looks at it
+        // no more.
+        if !goes {
+            self.sets[set].reopen(block);
+        }
+        goes
+    }
+
+    /// Returns true where an allocation is live, and in a block of the shard in slot `home`.
+    pub(super) fn has_in_block(
+        &self,
+        slot: &PoolSlot<D>,
+        (record, generation): (u32, u32),
+        home: u32,
+        block: BlockOfSet,
+    ) -> bool {
+        // Live is not enough, since a move keeps the record and its generation: one that another run has moved is live
+        // somewhere else.
+        let is_live = slot.records.get(record).is_some_and(|record| record.generation() == generation);
+        let here = |detail: &Detail| {
+            let range = detail.range();
+            (self.shards.index(range.home), (usize::from(detail.set), range.block)) == (home, block)
+        };
+        is_live && self.detail(record).is_some_and(here)
+    }
+}
+
+impl<D: Device> TwoShards<'_, D> {
+    /// Returns true where an allocation of the first shard is live in a block of the shard in slot `home`.
+    pub(crate) fn has_in_block(&mut self, allocation: (u32, u32), home: u32, block: BlockOfSet) -> bool {
+        let (state, slot) = self.one();
+        state.has_in_block(slot, allocation, home, block)
     }
 }

@@ -47,6 +47,7 @@ mod pools;
 mod quick_path;
 mod records;
 mod requests;
+mod reserve;
 mod residents;
 mod room;
 mod round;
@@ -55,6 +56,7 @@ mod shards;
 mod shrink;
 mod slots;
 mod statistics;
+mod survey;
 mod two_shards;
 mod use_of_shard;
 
@@ -105,11 +107,11 @@ pub(super) use self::shards::{LockedShard, both_sets};
 pub(super) use self::free::{AfterFree, EndedAllocation, Freed};
 
 // What runs that move allocations ask of a pool.
-pub(super) use self::emptying::{AfterClosing, BlockOfSet, CloseHow, ClosedBlock};
-pub(super) use self::moves::{
-    BegunMove, Close, MayBegin, MoveEnd, NewPlace, ReservedPlace, SurveyedAllocation, after_retirement,
-};
-pub(super) use self::room::{Needed, SetSeen};
+pub(super) use self::emptying::{AfterClosing, BlockOfSet, Close, CloseHow, ClosedBlock};
+pub(super) use self::moves::{BegunMove, MayBegin, MoveEnd, after_retirement};
+pub(super) use self::reserve::{NewPlace, ReservedPlace};
+pub(super) use self::room::Needed;
+pub(super) use self::survey::{SetSeen, SurveyedAllocation};
 pub(super) use self::two_shards::TwoShards;
 
 // What is read of allocations, blocks and pools.

@@ -1,4 +1,4 @@
-//! Steps of a pool, under its lock, that give an allocation a new place.
+//! How a move begins and ends: steps of a pool, under its lock. Where its place is reserved: `reserve.rs`.
 //!
 //! ```text
 //!   reserve    handle ──► A            B ◄── reserved          two live allocations
@@ -12,77 +12,14 @@
 
 use std::sync::{MutexGuard, PoisonError, RwLockWriteGuard};
 
-use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
-
-use super::emptying::BlockOfSet;
-use super::{Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards};
-use crate::device::{Device, OwnedMemory, Priority, Requirements, ResourceKind};
-use crate::events::{Event, Placement};
-use crate::memory::EmptiedBlocks;
-use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
+use super::{Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, TwoShards};
+use crate::device::{Device, ResourceKind};
+use crate::events::Event;
 use crate::memory::mover::MoverId;
-use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::AllocationId;
 use crate::memory::token::{RawPlace, Record};
-use crate::memory::{MemoryUsage, Movability, Name};
+use crate::memory::{Movability, Name};
 use crate::sync::locked;
-
-/// An allocation as a survey of its pool sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SurveyedAllocation {
-    /// The shard of its record.
-    pub(crate) pool: u32,
-    pub(crate) record: u32,
-    pub(crate) generation: u32,
-    pub(crate) set: u8,
-    /// The shard that has the block, and the block.
-    pub(crate) home: u8,
-    pub(crate) block: u32,
-    pub(crate) offset: u64,
-    /// Bytes of the block that its range takes now.
-    pub(crate) taken: u64,
-    /// Bytes that a new place for it would have.
-    pub(crate) size: u64,
-    /// Bytes of a block that the new place takes, and their alignment: with the buddy algorithm, a whole cell.
-    pub(crate) needed: u64,
-    pub(crate) needed_alignment: Alignment,
-    /// The alignment of the resource.
-    pub(crate) alignment: Alignment,
-    /// [`Movability::Pinned`] also while the allocation is mapped or being moved.
-    pub(crate) movability: Movability,
-    /// Which mover moves it.
-    pub(crate) mover: MoverId,
-}
-
-impl SurveyedAllocation {
-    /// Returns the id of the allocation, by its allocator.
-    pub(crate) fn id(&self, allocator: u32) -> AllocationId {
-        AllocationId { allocator, pool: self.pool, record: self.record, generation: self.generation }
-    }
-}
-
-/// Where a place is reserved for an allocation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NewPlace {
-    /// In this block, or else in another one that stays.
-    Planned(Option<u32>),
-    /// At an offset of a block, which may be closed: directly behind the range `after`, or at the start of the block where
-    /// that is `None`.
-    At { block: u32, offset: u64, after: Option<Handle> },
-    /// Anywhere in a block, which may be closed.
-    InBlock(u32),
-}
-
-/// A place that is reserved for an allocation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReservedPlace {
-    pub(crate) record: u32,
-    pub(crate) generation: u32,
-    pub(crate) block: Option<u32>,
-    /// Bytes that the move copies.
-    pub(crate) copied: u64,
-}
 
 /// How a move ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,198 +134,7 @@ impl<D: Device> BeginningMoves<'_, D> {
     }
 }
 
-/// Ranges of the quick lists that are merged per call, so that the lock is held for microseconds.
-const AT_ONCE: usize = 16;
-
-/// Result of an attempt to close a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Close {
-    /// It is closed now, by this closing.
-    Closed(u64),
-    /// Another call must go on, since there are many ranges to merge first.
-    NotYet,
-    /// The block is empty, or was freed.
-    Empty,
-    /// The run has no claim to it any more.
-    NotClaimed,
-}
-
 impl<D: Device> PoolState<D> {
-    /// Calls `each` for the allocations among up to `count` records from `first` on.
-    pub(super) fn survey_allocations(
-        &self,
-        slot: &PoolSlot<D>,
-        first: u32,
-        count: u32,
-        mut each: impl FnMut(SurveyedAllocation),
-    ) {
-        for record in first..self.records().min(first.saturating_add(count)) {
-            if let Some(allocation) = self.survey_allocation(slot, record) {
-                each(allocation);
-            }
-        }
-    }
-
-    fn survey_allocation(&self, slot: &PoolSlot<D>, record: u32) -> Option<SurveyedAllocation> {
-        let detail = self.detail(record)?;
-        let entry = slot.records.get(record)?;
-        let set = usize::from(detail.set);
-        // A mapped allocation has a pointer to it outside, which a move would leave dangling.
-        let free_to_move = detail.state() == DetailState::Settled && entry.maps() == 0;
-        let size = self.size_elsewhere(set, detail.kind(), entry.size());
-        let (needed, needed_alignment) = self.range_of(set, size, detail.alignment());
-        // The range as it is, and the range that a request of today would get in its stead: dedicated memory may be
-        // larger than its resource needs elsewhere.
-        let (range, occupied) = (detail.range(), detail.occupied);
-        Some(SurveyedAllocation {
-            pool: self.shards.index(self.shard as u8),
-            record,
-            generation: entry.generation(),
-            set: detail.set,
-            home: range.home,
-            block: range.block,
-            offset: entry.offset(),
-            // Dedicated memory is one range, and no cell of a buddy block.
-            taken: if range.dedicated { occupied } else { self.sets[set].least_block(occupied) },
-            size,
-            needed,
-            needed_alignment,
-            alignment: detail.alignment(),
-            movability: if free_to_move { detail.movability() } else { Movability::Pinned },
-            mover: entry.mover(),
-        })
-    }
-
-    /// Returns the bytes of a block that a range of `size` takes, and their alignment: with the buddy algorithm, a whole
-    /// cell.
-    pub(super) fn range_of(&self, set: usize, size: u64, alignment: Alignment) -> (u64, Alignment) {
-        let needed = self.sets[set].least_block(size);
-        // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
-        let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
-        (needed, cell.map_or(alignment, |cell| cell.max(alignment)))
-    }
-
-    /// Returns the size of a new place for an allocation of `requested` bytes.
-    fn size_elsewhere(&self, set: usize, kind: ResourceKind, requested: u64) -> u64 {
-        self.size_multiple(set, kind).align_up(requested)
-    }
-
-    /// Returns true where an allocation is live, and in a block of the shard in slot `home`.
-    pub(super) fn has_in_block(
-        &self,
-        slot: &PoolSlot<D>,
-        (record, generation): (u32, u32),
-        home: u32,
-        block: BlockOfSet,
-    ) -> bool {
-        // Live is not enough, since a move keeps the record and its generation: one that another run has moved is live
-        // somewhere else.
-        let is_live = slot.records.get(record).is_some_and(|record| record.generation() == generation);
-        let here = |detail: &Detail| {
-            let range = detail.range();
-            (self.shards.index(range.home), (usize::from(detail.set), range.block)) == (home, block)
-        };
-        is_live && self.detail(record).is_some_and(here)
-    }
-
-    /// Closes a block that a run has claimed: places nothing new in it. With `at_once`, merges all ranges that wait
-    /// first, however many they are.
-    pub(super) fn close(
-        &mut self,
-        set: usize,
-        (block, run): (u32, u64),
-        release: EmptiedBlocks,
-        at_once: bool,
-    ) -> Close {
-        let waiting = self.sets[set].quick.len();
-        let count = if at_once { usize::MAX } else { AT_ONCE };
-        self.flush_quick_list_up_to(set, count);
-        if waiting > count {
-            return Close::NotYet;
-        }
-        // A range in a quick list counts as used. With the lists empty, a block without allocations shows as empty.
-        let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
-        if empty {
-            // The claim would keep moves out of a block that nobody empties any more.
-            self.sets[set].disclaim(block, run);
-            return Close::Empty;
-        }
-        self.sets[set].close(block, run, release).map_or(Close::NotClaimed, Close::Closed)
-    }
-
-    /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
-    pub(super) fn frees_when_emptied(&mut self, set: usize, block: u32) -> bool {
-        let Some(release) = self.sets[set].release_of(block) else { return false };
-        let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
-        // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
-        let at_least = shared && self.is_minimum(set);
-        let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
-        // Unless a request is in need of it, nothing else would open it: the run counts it as emptied, and looks at it
-        // no more.
-        if !goes {
-            self.sets[set].reopen(block);
-        }
-        goes
-    }
-
-    /// Places a request at an offset of a block, as [`TwoShards::reserve_place_at`] places a move.
-    pub(super) fn place_request_at(
-        &mut self,
-        slot: &PoolSlot<D>,
-        set: usize,
-        (block, offset, after): (u32, u64, Option<Handle>),
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
-    ) -> Option<u32> {
-        let record = self.next_record(slot).ok()?;
-        let place = (block, offset, after);
-        let placed = self.sets[set].place_at(place, &rounded.request, rounded.sizes)?;
-        let placement = Placement::ExistingBlock;
-        Some(self.publish(slot, set, record, placed, (rounded, placement), request))
-    }
-
-    /// Reserves a place for an allocation, which may be one of another shard.
-    fn reserve(
-        &mut self,
-        slot: &PoolSlot<D>,
-        found: &SurveyedAllocation,
-        (kind, requested): (ResourceKind, u64),
-        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<PlacedRange>,
-    ) -> Option<u32> {
-        let set = usize::from(found.set);
-        // Before the range: without a record there is nothing to undo.
-        let destination = self.next_record(slot).ok()?;
-        let range = Request::new(found.size).aligned(found.alignment);
-        let sizes = Sizes { requested, occupied: found.size };
-        let placed = place(&mut self.sets[set], &range, sizes)?;
-        // No request has asked for it. What a request settles first (a new block, dedicated memory, a mapped one) is
-        // ruled out here: a move that needed another block would gain none.
-        let fitted = RoundedRequest {
-            request: range,
-            sizes,
-            block_size: 0,
-            role: Role::Shared,
-            prefers_dedicated: false,
-            largest_spare: 0,
-            dedicated_to_resource: false,
-            priority: Priority::NORMAL,
-            scarce: false,
-            at_last: false,
-            usable: UsableBlocks::ALL,
-        };
-        let requirements = Requirements::new(requested).with_kind(kind);
-        let options = MemoryUsage::GpuOnly.with_name("defragmentation destination");
-        self.publish(
-            slot,
-            set,
-            destination,
-            placed,
-            (&fitted, Placement::Destination),
-            &AllocationRequest::new(&requirements, &options),
-        );
-        Some(destination)
-    }
-
     /// Marks an allocation as having a place reserved for it, or not.
     pub(super) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
         // Two marks, for two questions. The detail says whether a place is reserved, so that no second run moves it;
@@ -473,66 +219,6 @@ impl<D: Device> PoolState<D> {
 
 /// The shard of an allocation's record, and the shard where a place is reserved for it.
 impl<D: Device> TwoShards<'_, D> {
-    /// Reserves a place for an allocation, and marks it as being moved. `None` where there is none, and where the allocation was
-    /// freed, is pinned, or has a place reserved already.
-    pub(crate) fn reserve_place(
-        &mut self,
-        (record, generation): (u32, u32),
-        place: NewPlace,
-    ) -> Option<ReservedPlace> {
-        // Its owner may have freed it a moment ago.
-        let (_, slot) = self.one();
-        if !slot.has_generation(record, generation) {
-            return None;
-        }
-        let reserved = match place {
-            NewPlace::Planned(planned) => {
-                self.reserve(record, |set, range, sizes| set.place_relocated(planned, range, sizes))
-            }
-            NewPlace::At { block, offset, after } => {
-                self.reserve(record, |set, range, sizes| set.place_at((block, offset, after), range, sizes))
-            }
-            NewPlace::InBlock(block) => self
-                .reserve(record, |set, range, sizes| set.place_in_block(block, range, sizes).ok().flatten()),
-        }?;
-        let (state, slot) = self.one();
-        let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
-        let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
-        let (state, slot) = self.other();
-        let generation = slot.records.get(reserved).map_or(0, Record::generation);
-        let block = state.detail(reserved).map(|detail| detail.block);
-        Some(ReservedPlace { record: reserved, generation, block, copied })
-    }
-
-    /// Reserves a place in a new block for a run alone, which `memory` becomes. The block is closed, so that nothing else is
-    /// placed in it. Returns the place, and the closing. Where there is none, `memory` is as it was.
-    pub(crate) fn reserve_in_new_block(
-        &mut self,
-        allocation: (u32, u32),
-        (set, run): (usize, u64),
-        memory: &mut Option<OwnedMemory<D>>,
-    ) -> Option<(ReservedPlace, Option<u64>)> {
-        let (state, _) = self.other();
-        let added = state.add_block(set, memory.take()?, Role::Shared);
-        let reserved = self.reserve_place(allocation, NewPlace::InBlock(added));
-        let (state, slot) = self.other();
-        let closing = if reserved.is_some() {
-            let set = &mut state.sets[set];
-            set.claim(added, run).then(|| set.close(added, run, EmptiedBlocks::Free)).flatten()
-        } else {
-            *memory = state.remove_block(set, added);
-            None
-        };
-        state.store_counters(slot);
-        Some((reserved?, closing))
-    }
-
-    /// Returns true where an allocation of the first shard is live in a block of the shard in slot `home`.
-    pub(crate) fn has_in_block(&mut self, allocation: (u32, u32), home: u32, block: BlockOfSet) -> bool {
-        let (state, slot) = self.one();
-        state.has_in_block(slot, allocation, home, block)
-    }
-
     /// Decides how the move of an allocation ends, and ends it unless it is to [move](MoveEnd::Moved) now: then the allocation
     /// and its reserved place are both live. `stays`: its owner wants it to stay.
     pub(crate) fn end_move(
@@ -566,27 +252,6 @@ impl<D: Device> TwoShards<'_, D> {
         }
         state.note_moving(slot, record, false);
         MoveEnd::Stays
-    }
-
-    fn reserve(
-        &mut self,
-        record: u32,
-        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<PlacedRange>,
-    ) -> Option<u32> {
-        let (state, slot) = self.one();
-        // A survey of one record, under the lock: what the plan knows is some passes old.
-        let found = state.survey_allocation(slot, record);
-        let found = found.filter(|found| found.movability != Movability::Pinned)?;
-        let needs = (state.detail(record)?.kind(), slot.records.get(record)?.size());
-        let (state, slot) = self.other();
-        let reserved = state.reserve(slot, &found, needs, place)?;
-        let reservation = state.events.allocation(reserved);
-        let (state, slot) = self.one();
-        state.emit_reserved(reservation, record);
-        // Last, when nothing can fail any more. Both shards are locked since the look above, so no thread has freed or
-        // pinned the allocation in between, nor reserved another place for it.
-        state.note_moving(slot, record, true);
-        Some(reserved)
     }
 
     /// Exchanges the ranges of two allocations of the same size: `record` is moved then, and `reserved` names the old

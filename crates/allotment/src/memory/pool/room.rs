@@ -1,10 +1,8 @@
 //! What a run that makes room for a request asks of the pools: what the request needs there, what is missing, and to be placed.
-//! And what a survey asks: the blocks and the allocations of a shard.
 
 use crate::memory::pool::requests::Placed;
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
 
-use super::moves::SurveyedAllocation;
 use super::shards::PoolShards;
 use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryHeapIndex};
@@ -25,29 +23,6 @@ pub(crate) struct Needed {
     pub(crate) heap: MemoryHeapIndex,
 }
 
-/// A block as a survey sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockSeen {
-    pub(crate) index: u32,
-    pub(crate) size: u64,
-    pub(crate) shared: bool,
-    /// Another run is emptying it, or is going to; or an earlier one has, and its old places are not free yet.
-    pub(crate) of_another_run: bool,
-}
-
-/// A block set of a shard as a survey sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SetSeen {
-    /// The requests that the shard has served.
-    pub(crate) requests: u32,
-    /// No thread allocates in the shard at present.
-    pub(crate) is_idle: bool,
-    /// The shared blocks that the set keeps.
-    pub(crate) least_blocks: u32,
-    /// Bytes that must stay free for coming requests.
-    pub(crate) ahead: u64,
-}
-
 impl<D: Device> PoolSlot<D> {
     /// Returns the pool's shards and the heap of each block set; `None` where there is no pool.
     pub(crate) fn heaps_of_sets(&self) -> Option<(PoolShards, Vec<MemoryHeapIndex>)> {
@@ -59,40 +34,6 @@ impl<D: Device> PoolSlot<D> {
     /// Returns whether the blocks of the pool take new ranges at their ends only.
     pub(crate) fn is_linear(&self) -> bool {
         locked(&self.state).as_ref().is_some_and(|state| state.rules.algorithm == Algorithm::Linear)
-    }
-
-    /// Returns a block set and its blocks, for the run with a key. `None` where there is no set of this number.
-    pub(crate) fn survey_blocks(&self, set: u8, run: u64, tick: u64) -> Option<(SetSeen, Vec<BlockSeen>)> {
-        let at = usize::from(set);
-        let there = self.counters.get(at)?.load();
-        // The counters are read without the lock. They may be a little old; then the vector grows under it.
-        let mut blocks = Vec::with_capacity((there.blocks + there.dedicated) as usize);
-        let mut guard = locked(&self.state);
-        let state = guard.as_mut()?;
-        blocks.extend(state.sets.get(at)?.blocks().map(|(index, block)| BlockSeen {
-            index,
-            size: block.memory.size(),
-            shared: block.role == Role::Shared,
-            of_another_run: block.is_of_another_run(run),
-        }));
-        // The pool's watermark concerns its first memory type only.
-        let first = state.first_sets().any(|first| first == at);
-        let seen = SetSeen {
-            requests: state.use_of_shard.requests(),
-            is_idle: state.use_of_shard.is_idle(tick),
-            least_blocks: state.least_blocks(at),
-            ahead: if first { state.room_to_keep() } else { 0 },
-        };
-        Some((seen, blocks))
-    }
-
-    /// Adds the allocations among up to `count` records from `first` on to `seen`. Returns true when there are more records.
-    pub(crate) fn survey_records(&self, first: u32, count: u32, seen: &mut Vec<SurveyedAllocation>) -> bool {
-        self.state.look(|state| {
-            let Some(state) = state.as_ref() else { return false };
-            state.survey_allocations(self, first, count, |allocation| seen.push(allocation));
-            first.saturating_add(count) < state.records()
-        })
     }
 }
 
