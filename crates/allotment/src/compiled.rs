@@ -25,10 +25,13 @@ macro_rules! compiled_for {
             use crate::device::CommandDevice;
             use crate::gpu::{Descriptors, Frame, Gpu, Uploads};
             use crate::lifetime::PooledCommandAllocator;
+            use crate::memory::blocks::MaintenanceThread;
+            use crate::memory::defragmentation::{
+                Defragmentation, Defragmenter, MakingRoom, Pass, RequestDefragmentation,
+            };
+            use crate::memory::reports::Reports;
             use crate::memory::{
-                Allocator, Buffer, Defragmentation, Defragmenter, Image, MaintenanceThread, MakingRoom,
-                MappedBuffer, OwningAllocator, Pass, Reports, RequestDefragmentation, Transfer,
-                WithMemoryOptions,
+                Allocator, Buffer, Image, MappedBuffer, OwningAllocator, Transfer, WithMemoryOptions,
             };
             use crate::upload::{ReadbackRing, UploadPool, UploadRing, Uploader};
 

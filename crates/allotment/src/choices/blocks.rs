@@ -95,7 +95,7 @@ pub enum BlockSize {
 ///
 /// Time is counted in frames: calls of [`Allocator::end_frame`](crate::memory::Allocator::end_frame). In a program that
 /// has not called `end_frame` for ten seconds, a frame is a sixtieth of a second of [real
-/// time](crate::memory::TimeSource), or 64 frees in a pool, whichever comes first. The allocator reads the clock only
+/// time](crate::memory::blocks::TimeSource), or 64 frees in a pool, whichever comes first. The allocator reads the clock only
 /// inside later calls, on any pool: when it allocates memory from the driver, at every 64th free, and at every fourth
 /// free that empties a memory object. A [`MaintenanceThread`](crate::memory::MaintenanceThread) reads the clock as
 /// well. A program that makes no more calls should [trim](crate::memory::Allocator::trim) instead.

@@ -5,7 +5,7 @@ use core::panic::Location;
 use std::backtrace::Backtrace;
 use std::sync::Arc;
 
-/// Whether an allocator stores where allocations are made. [Leaks](crate::memory::Leak) and
+/// Whether an allocator stores where allocations are made. [Leaks](crate::memory::reports::Leak) and
 /// [`AllocationInfo`](crate::memory::AllocationInfo) show it.
 ///
 /// ```

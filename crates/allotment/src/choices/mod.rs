@@ -119,7 +119,7 @@ pub enum ExpectedLifetime {
     Short,
 }
 
-/// Whether [defragmentation](crate::memory::Defragmentation) may move an allocation.
+/// Whether [defragmentation](crate::memory::defragmentation::Defragmentation) may move an allocation.
 ///
 /// The owner of a movable allocation queries its [location](crate::memory::Allocator::location) again after each pass,
 /// and does not write to it while a pass is open. Mapped memory ([`Allocator::map`](crate::memory::Allocator::map)) is

@@ -494,7 +494,7 @@ impl<D: Device> Frame<D> {
     /// reads](Self::only_reads) keeps nothing from moving. Where another thread opens one during the call, nothing is moved
     /// either. [Uploads](Gpu::uploads) wait until the call is over. A program in which another frame or an
     /// [`Uploader`](crate::upload::Uploader) with staged bytes is open at the end of each frame moves nothing at all:
-    /// each step returns [`RecordingIsOpen`](crate::memory::StepOutcome::RecordingIsOpen).
+    /// each step returns [`RecordingIsOpen`](crate::memory::defragmentation::StepOutcome::RecordingIsOpen).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

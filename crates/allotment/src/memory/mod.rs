@@ -94,12 +94,15 @@ pub use resource::{
 };
 pub use token::{Allocation, AllocationId, AllocationInfo, MemoryLocation};
 
-// The crate itself names all of it here.
-pub(crate) use self::blocks::*;
-pub(crate) use self::defragmentation::*;
-pub(crate) use self::names::*;
-pub(crate) use self::preview::*;
-pub(crate) use self::reports::*;
+// What the crate itself names here, beside that.
+pub(crate) use self::blocks::{BlockGrowth, BlockSizes, MaintenanceThread};
+pub(crate) use self::defragmentation::{
+    AcceptedMove, DefragmentationDesc, DefragmentationError, DefragmentationStatistics, DefragmentationStep,
+    Defragmenter, DefragmenterDesc, EmptiedBlocks, MakingRoom, Move, Pass, PassLimits, RoomError,
+};
+pub(crate) use self::names::{Name, ShortName};
+pub(crate) use self::preview::Suitability;
+pub(crate) use self::reports::{CallSite, DetailedStatistics, LeakedDescriptors};
 pub(crate) use allocator::{check_range, report_left_by_gpu};
 pub(crate) use descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The clock of an allocator. It counts while the program does not call
-/// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
+/// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::blocks::EmptyBlockPolicy).
 ///
 /// ```
 /// use allotment::AllocatorDesc;
@@ -97,7 +97,7 @@ impl ManualTime {
 }
 
 /// A frame of real time has the length of a frame on most screens, so that
-/// [`EmptyBlockPolicy::frames`](crate::memory::EmptyBlockPolicy::frames) means much the same with `end_frame` and
+/// [`EmptyBlockPolicy::frames`](crate::memory::blocks::EmptyBlockPolicy::frames) means much the same with `end_frame` and
 /// without.
 const TICKS_PER_SECOND: u64 = 60;
 

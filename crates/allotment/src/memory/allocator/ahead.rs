@@ -41,7 +41,7 @@ impl<D: Device> Allocator<D> {
     /// them best, or of the first type of their pool that they allow: for the start of a level, where waiting for the
     /// driver is no harm. Returns how many bytes the driver allocated for that.
     ///
-    /// For the next [`EmptyBlockPolicy::frames`](crate::memory::EmptyBlockPolicy::frames) frames the pool frees no
+    /// For the next [`EmptyBlockPolicy::frames`](crate::memory::blocks::EmptyBlockPolicy::frames) frames the pool frees no
     /// block by itself, and large requests use its blocks, too.
     ///
     /// # Errors

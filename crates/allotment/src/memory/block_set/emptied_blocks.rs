@@ -17,7 +17,7 @@ pub enum EmptiedBlocks {
     /// The block is freed with the last allocation in it, unless its pool must keep it.
     #[default]
     Free,
-    /// The pool's [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy) decides, as for any other empty block: for an
+    /// The pool's [`EmptyBlockPolicy`](crate::memory::blocks::EmptyBlockPolicy) decides, as for any other empty block: for an
     /// application that defragments all the time and wants no frame to wait for the driver.
     KeepByPolicy,
 }

@@ -33,7 +33,7 @@ use crate::memory::token::Allocation;
 /// # A free range for later
 ///
 /// A level that is about to be loaded wants a large free range. Ask for it without a new block, and free it: nothing
-/// reserves it then, and where it is a whole block, the pool's [policy for empty blocks](crate::memory::EmptyBlockPolicy)
+/// reserves it then, and where it is a whole block, the pool's [policy for empty blocks](crate::memory::blocks::EmptyBlockPolicy)
 /// says whether that stays.
 ///
 /// ```

@@ -160,7 +160,7 @@ mod tests {
 
     use crate::device::MemoryTypeIndex;
     use crate::device::simulated::{Profile, SimulatedGpu};
-    use crate::memory::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
+    use crate::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
     use crate::{Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, Requirements};
 
     const FRAMES: u32 = 10;

@@ -2,7 +2,7 @@
 //!
 //! A driver call that allocates a block takes up to some milliseconds, so a block is not freed when a later frame will
 //! need it; and a block that no frame needs is not kept for ever. Worked example, with the default
-//! [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy) (120 ticks, 4 MiB and a 16th): a pool has needed 160 MiB at
+//! [`EmptyBlockPolicy`](crate::memory::blocks::EmptyBlockPolicy) (120 ticks, 4 MiB and a 16th): a pool has needed 160 MiB at
 //! once within the last 120 frames, and has 192 MiB in blocks, of which two are empty, 16 MiB each. It has 32 MiB more
 //! than it needed, and may keep 4 + 160 / 16 = 14 MiB more: so [`take_unwanted`](PoolState::take_unwanted) takes one of
 //! the two once it has been empty for 3 frames. Then 16 MiB are left, which is still above 14, so it takes the other.

@@ -25,7 +25,7 @@
 //! a part of every block, and contend with the others at every free.)
 //!
 //! A token names a record of the shard that it was allocated from, for good. Its range is in a block of that shard, until
-//! defragmentation moves it into a block of another one ([`JoinThreads`](crate::memory::JoinThreads)), which is its *home*
+//! defragmentation moves it into a block of another one ([`JoinThreads`](crate::memory::defragmentation::JoinThreads)), which is its *home*
 //! then:
 //!
 //! ```text

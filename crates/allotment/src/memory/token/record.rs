@@ -292,9 +292,12 @@ mod tests {
     use super::{MemoryObject, MemoryObjects, OFFSET, SPENT};
     use crate::device::MemoryTypeIndex;
     use crate::device::simulated::{Profile, SimulatedGpu};
+    use crate::memory::blocks::BlockSizes;
+    use crate::memory::defragmentation::{
+        Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
+    };
     use crate::memory::{
-        AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, Defragmentation, DefragmentationDesc,
-        DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
+        AccessError, Allocation, Allocator, AllocatorDesc, MemoryUsage, Movability, Pool, PoolDesc,
     };
     use crate::table::Ahead;
     use crate::{AllocationOptions, Requirements};

@@ -15,7 +15,8 @@ use crate::device::{
     BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, SubmissionTracker};
-use crate::memory::{Allocator, AllocatorDesc, LeakHandler, MappedBuffer};
+use crate::memory::reports::LeakHandler;
+use crate::memory::{Allocator, AllocatorDesc, MappedBuffer};
 use crate::{Alignment, AllocationOptions, MemoryUsage};
 
 const QUEUE: QueueIndex = QueueIndex(0);

@@ -59,7 +59,7 @@ pub enum RoomError {
         name: ShortName,
     },
     /// It would fit, after more bytes were copied than
-    /// [`WithinBytes`](crate::memory::DefragmentationStrategy::WithinBytes) allows.
+    /// [`WithinBytes`](crate::memory::defragmentation::DefragmentationStrategy::WithinBytes) allows.
     TooManyBytes {
         /// Bytes that were asked for.
         requested: u64,
@@ -77,7 +77,7 @@ pub enum RoomError {
     },
     /// The old places of moved resources would not become free: a recording is open that may use them, or the GPU did
     /// not complete its work in time. Submit or drop the recordings, or ask between two frames. Of
-    /// [`run`](crate::memory::RequestDefragmentation::run): its `execute` passed old places on by
+    /// [`run`](crate::memory::defragmentation::RequestDefragmentation::run): its `execute` passed old places on by
     /// [`Pass::end_with`](crate::memory::Pass::end_with), and returned before they were free.
     InUse {
         /// Bytes that were asked for.

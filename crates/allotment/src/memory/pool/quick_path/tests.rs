@@ -6,11 +6,9 @@ use core::time::Duration;
 use super::*;
 use crate::device::MemoryTypeIndex;
 use crate::device::simulated::{Profile, SimulatedGpu};
+use crate::memory::blocks::{BlockSize, ManualTime, TimeSource};
 use crate::memory::request::LARGEST_WAITING;
-use crate::memory::{
-    AllocationError, AllocationOptions, BlockSize, ManualTime, Movability, NewBlocks, Pool, PoolDesc,
-    TimeSource,
-};
+use crate::memory::{AllocationError, AllocationOptions, Movability, NewBlocks, Pool, PoolDesc};
 use crate::sync::locked;
 use crate::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 

@@ -3,7 +3,7 @@
 
 use crate::Allocation;
 use crate::Allocator;
-use crate::memory::AllocationPreview;
+use crate::memory::preview::AllocationPreview;
 use core::ops::Deref;
 use core::time::Duration;
 use std::thread::scope;
@@ -12,12 +12,17 @@ use super::*;
 use crate::device::simulated::{Profile, SimulatedGpu};
 use crate::device::{BufferDesc, MemoryTypeIndex, MemoryTypeMask};
 use crate::lifetime::{DeletionQueue, SubmissionTracker};
-use crate::memory::allocate_as_thread;
+use crate::memory::blocks::{
+    BlockSize, BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource, allocate_as_thread,
+};
+use crate::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, NextPass,
+    PassLimits,
+};
 use crate::memory::pool::residents::own_shard;
+use crate::memory::reports::LeakHandler;
 use crate::memory::{
-    AccessError, AllocationOptions, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStrategy, Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, LeakHandler,
-    ManualTime, Movability, NewBlocks, NextPass, OwningAllocator, PassLimits, Pool, PoolDesc, TimeSource,
+    AccessError, AllocationOptions, DestroyPoolError, Movability, NewBlocks, OwningAllocator, Pool, PoolDesc,
 };
 use crate::{Algorithm, AllocatorDesc, MemoryUsage, Requirements};
 

@@ -39,7 +39,7 @@ impl<D: Device> MappedBuffer<D> {
     ///
     /// A step offers moves only to owners that call this: the first call, and each call after an offer has expired, opts
     /// in. An offer reserves room. It expires when it was not accepted within a second or so, by the allocator's
-    /// [clock](crate::memory::TimeSource), and when a request has no room and reopens the block that was being emptied.
+    /// [clock](crate::memory::blocks::TimeSource), and when a request has no room and reopens the block that was being emptied.
     /// Then the block stays, with what is still in it. If the buffer is dropped, the room is free at once. Moves of other
     /// resources wait for no owner.
     ///

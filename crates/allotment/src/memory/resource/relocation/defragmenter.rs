@@ -59,8 +59,8 @@ use crate::sync::locked;
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///
-/// A program may have several, beside [passes](crate::memory::Defragmentation) of its own. Each moves its own resources, and
-/// the first three of an allocator have [blocks of their own](crate::memory::Defragmentation#beside-defragmenters).
+/// A program may have several, beside [passes](crate::memory::defragmentation::Defragmentation) of its own. Each moves its own resources, and
+/// the first three of an allocator have [blocks of their own](crate::memory::defragmentation::Defragmentation#beside-defragmenters).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -337,7 +337,7 @@ impl<D: Device> Defragmenter<D> {
     /// open that uses it, not before.
     ///
     /// Movable allocations of others are not moved, and stay in
-    /// [blocks of their own](crate::memory::Defragmentation#beside-defragmenters). While another thread executes a step, this
+    /// [blocks of their own](crate::memory::defragmentation::Defragmentation#beside-defragmenters). While another thread executes a step, this
     /// returns [`LimitReached`](StepOutcome::LimitReached) at once.
     ///
     /// ```
