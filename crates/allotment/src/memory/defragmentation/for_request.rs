@@ -266,6 +266,7 @@ impl<'a, D: Device> RequestDefragmentation<'a, D> {
             // Nothing else to do meanwhile: the next call goes on where the time was up.
             std::thread::yield_now();
         }
+        // The run allocates in whichever call finds the room; the program made the request here.
         let allocation = self.take()?;
         self.allocator.note_call_site(allocation.id());
         Ok(allocation)

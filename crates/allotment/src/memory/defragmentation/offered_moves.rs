@@ -71,6 +71,7 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn take_offer(&self, id: AllocationId) -> Option<Offer<'_, D>> {
         let (closed, reserved) = self.offers.take(id)?;
         let copied = reserved.copied;
+        // A driver call perhaps, so before any lock. The offer is off the list by now: no other thread begins the same move.
         let reachable = self.map_as_before(reserved.from, &reserved.to);
         let begun = if reachable { self.begin_offered(closed, reserved) } else { Err(reserved) };
         match begun {
@@ -122,6 +123,8 @@ impl<D: Device> Allocator<D> {
     /// Ends an offer that was accepted or is not needed. Returns whether that emptied the block.
     fn end_offer(&self, closed: ClosedBlock) -> DefragmentationStatistics {
         let mut sums = DefragmentationStatistics::default();
+        // The last offer of a block ends it, as the last move of a pass does. With `Closed`, old places are in it still, which the
+        // owners free once their GPU work has ended: the block counts as emptied, and is freed with the last of them.
         if self.offers.end(closed) && self.pools.after_closing(&closed) != Some(AfterClosing::InUse) {
             (sums.blocks_emptied, sums.bytes_emptied) = (1, closed.size);
         }
@@ -165,6 +168,7 @@ impl<D: Device> Drop for Offer<'_, D> {
     fn drop(&mut self) {
         let Some(mut one) = self.one.take() else { return };
         // The bytes are where they were.
+        // The move is ended as one that stays, which lets the owner write again, and its place is offered anew below.
         one.stay();
         one.end_alone(self.allocator);
         let from = one.id();

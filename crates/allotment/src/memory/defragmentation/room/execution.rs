@@ -186,6 +186,7 @@ impl Execution {
             place.iter().for_each(|at| holders.put(at.block, at.offset, holder));
             pace.step().await;
         }
+        // Only blocks that a step leaves or enters are closed, and the one that gets the room. Requests go on using the others.
         let mut touched = vec![Touched::Never; blocks.len()];
         touched[plan.at.block as usize] = Touched::Planned;
         for &(item, to) in &plan.steps {
@@ -310,12 +311,16 @@ impl Execution {
                 self.steps.pop_front();
                 continue;
             }
+            // A batch ends at the first step that needs an earlier one of it to have ended, for its place or for its item:
+            //   steps      C ► aside      B ► where C was      C ► where B was
+            //   batches    C ► aside   │  B ► where C was   │  C ► where B was      a copy each, and one wait between two of them
             // An item is in the batch once: its next step begins where this one ends.
             let waits = self.batch.iter().any(|started| started.item == item);
             let placed = match to {
                 _ if waits => false,
                 Place::At(at) => {
                     let (arena, index, _) = self.blocks[at.block as usize];
+                    // By the range before it, a block finds the free region at this offset in one look, and need not search for it.
                     let after = self.holders.before(allocator, at.block, (arena, index), at.offset);
                     let place = NewPlace::At { block: index, offset: at.offset, after };
                     self.reserve_one(allocator, arena, |locks, item| locks.reserve_place(item, place))
@@ -378,11 +383,13 @@ impl Execution {
             self.phase = Phase::HandingOut;
             return Progress::Continue;
         }
+        // The caller passed old places on, and the GPU may read them still. Planning anew would find them in use as well.
         if Holders::any_left(allocator, &mut self.left) {
             return Progress::Waiting;
         }
         match to {
             Place::Aside => self.allocate_aside(allocator),
+            // Nothing of this execution is in the way, so another thread has the place.
             Place::At(_) => Progress::Changed,
         }
     }
@@ -399,6 +406,7 @@ impl Execution {
         let Some((source, size)) = source else { return Progress::Changed };
         let desc = MemoryDesc::new(source.memory_type, size).with_priority(source.priority);
         let desc = desc.with_options(source.options.as_ref());
+        // No lock is held during the driver call: the block becomes one of the pool's, closed already, in the step below.
         let memory = allocator.waiting(|| {
             allocator.object_of_driver(&desc, (source.terms.budget, source.terms.mapping), IdleBlocks::Free)
         });
@@ -436,6 +444,7 @@ impl Execution {
         &Started { item, from, to, reserved }: &Started,
     ) {
         let holder = self.items[item as usize];
+        // The pool itself is asked: since the end of the move the owner may have freed the allocation.
         let placed = range_of(allocator, holder);
         let is_at = |at: At| {
             let (arena, index, _) = self.blocks[at.block as usize];
@@ -482,6 +491,7 @@ impl Execution {
 
     /// Frees all reserved places and opens the blocks.
     pub(super) fn end<D: Device>(&mut self, allocator: &Allocator<D>) {
+        // Reserved places first: they are in the blocks that are opened next, where a request would find less room.
         self.moves.cancel(allocator);
         let aside = self.aside.block.zip(self.aside.closing);
         // What is still aside stays there, in a block like any other.
@@ -513,6 +523,8 @@ async fn most_aside(layout: &Layout, plan: &RoomPlan, pace: &mut Pace) -> u64 {
         let Item { bytes: each, alignment, .. } = layout.item(item);
         let padded = alignment.align_up(each);
         match to {
+            // As much as is aside at the same time, not the sum of all that ever was:
+            //   steps    A ► aside    A ► its place    B ► aside    B ► its place       most: the larger of A and B
             Place::Aside if aside.insert(item) => bytes += padded,
             Place::At(_) if aside.remove(&item) => bytes -= padded,
             _ => {}

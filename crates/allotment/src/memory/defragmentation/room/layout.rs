@@ -189,6 +189,7 @@ impl Layout {
     }
 
     fn holes_in(&self, arena: u32, bytes: u64) -> impl Iterator<Item = (At, u64)> + '_ {
+        // By size, and then by place: of equal holes the lowest is taken, so that the same blocks always give the same plan.
         let least = (bytes, At { block: 0, offset: 0 });
         self.holes[arena as usize].range(least..).map(|&(size, at)| (at, at.offset + size))
     }
@@ -204,6 +205,7 @@ impl Layout {
 
     /// Returns true where a range is within its block and nothing is in it.
     pub(super) fn is_free(&self, at: At, bytes: u64) -> bool {
+        // Asked first, since `gap` takes the offset for one at which nothing is.
         if self.blocks[at.block as usize].contains_key(&at.offset) {
             return false;
         }
@@ -234,6 +236,9 @@ impl Layout {
     fn take(&mut self, item: u32) -> Option<At> {
         let from = self.places[item as usize].take()?;
         self.blocks[from.block as usize].remove(&from.offset);
+        // Up to two holes and the item become one hole; a hole of no bytes is in no list:
+        //   before   a ░░ X ░ b      (start, from) and (end, stop)
+        //   after    a ░░░░░░ b      (start, stop)
         let end = from.offset + self.item(item).bytes;
         let (start, stop) = self.gap(from);
         self.note_hole(from.block, (start, from.offset), false);
@@ -245,6 +250,7 @@ impl Layout {
 
     fn put(&mut self, item: u32, at: At) {
         debug_assert!(self.is_free(at, self.item(item).bytes), "a step goes to a free place");
+        // The reverse: one hole becomes up to two. Read before the item is in the list, where it would be its own neighbour.
         let end = at.offset + self.item(item).bytes;
         let (start, stop) = self.gap(at);
         self.note_hole(at.block, (start, stop), false);

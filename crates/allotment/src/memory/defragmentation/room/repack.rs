@@ -21,6 +21,7 @@ enum Order {
 pub(super) async fn by_repack(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {
     let all = (0..layout.item_count()).filter(|&item| layout.item(item).cost.is_some());
     let all = pace.collect(all).await;
+    // All three are tried: none is best for all blocks, and the cost is known only once the steps are.
     let orders = [Order::AsTheyAre, Order::BySize, Order::ByAlignment];
     let mut packed = Vec::new();
     for order in orders {
@@ -65,8 +66,10 @@ async fn repacked(
             let Wanted { bytes, alignment, .. } = wanted;
             (layout.item(item).alignment, layout.item(item).bytes) > (alignment, bytes)
         }),
+        // Last: the items keep their order, and what is free comes together behind them.
         Order::AsTheyAre => items.len(),
     };
+    // Pinned items only: they are in the way in whatever order the others come.
     let mut empty = layout.copy(true, pace).await;
     let found = placed(&mut empty, wanted, (&items, turn), pace).await;
     empty.discard(pace).await;
@@ -229,6 +232,10 @@ impl<'a> Search<'a> {
     fn place_next(&mut self, now: &mut Branch) -> Option<u64> {
         let (At { block, .. }, end) = self.holes[now.hole];
         // Of equal ranges, which are neighbours, the first that is not placed stands for all.
+        //   ranges, largest first    A    B    B    C        A is placed
+        //   waiting                       B    B    C
+        //   waiting, but repeated              B             the one before it waits too, and a search from either finds the same
+        //   open                          B         C
         let mut open = self.waiting & !((self.waiting << 1) & self.repeated);
         open &= RangeSet::MAX.checked_shl(now.next as u32).unwrap_or(0);
         // The last open range is the smallest. If it does not fit, as in most calls, none does.
@@ -289,6 +296,9 @@ async fn in_steps(
         }
         targets = waiting;
         if targets.len() == before {
+            // No place is free, so the items that are left wait for each other in circles. One of them goes aside, and the others of its
+            // circle follow one after the other, until its own place is free:
+            //   B wants A's place, A wants B's     A ► aside    B ► where A was    A ► where B was
             // The cheapest that is in its own way only, or else the cheapest.
             let mut cheapest = None;
             for &(item, to) in &targets {

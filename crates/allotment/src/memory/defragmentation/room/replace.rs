@@ -92,6 +92,10 @@ async fn emptied(
     // Of the blocks that are chosen, those that are to be emptied yet; nothing goes there, or it would be moved twice.
     let mut chosen = VecDeque::new();
     let (mut freed, mut coming) = (0_u64, 0_u64);
+    // Blocks are chosen until their bytes are enough, and only then emptied one by one: what leaves the first must not go into
+    // the second, or it would be copied twice. One that turns out to fit nowhere stays, becomes a target again, and another one
+    // is chosen in its stead:
+    //   missing 8     chosen [4] [4]      the first is emptied: freed 4     the second fits nowhere     chosen [4]      …
     while freed < missing {
         while freed + coming < missing {
             let block = next.next()?;
@@ -105,6 +109,7 @@ async fn emptied(
         }
         let block = chosen.pop_front()?;
         coming -= layout.size(block);
+        // How far to go back if the block cannot be emptied: half of its steps would be copies for nothing.
         let (steps, first) = (plan.steps.len(), done.len());
         if let Some(cost) = empty(layout, block, &targets, (&mut plan.steps, done), pace).await {
             freed += layout.size(block);

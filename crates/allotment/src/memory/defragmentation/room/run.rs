@@ -187,6 +187,10 @@ async fn planned(
     (copied, allowed): (u64, u64),
     pace: &mut Pace,
 ) -> Result<Box<Execution>, NoRoom> {
+    // The pools come in the order of their memory types, best first, and the first that can have the room gets it: a better
+    // type is worth more than fewer bytes copied. Within a pool all arenas are planned, each a shard or shards that are joined:
+    //   pool A    arena 0: 3 MiB     arena 1: –           arena 2: 1 MiB   ◄── this one
+    //   pool B    arena 0: 0.1 MiB                                             not looked at
     let mut refused = NoRoom::NothingHelps;
     for wanted in wanted {
         let mut best: Option<(u64, Execution)> = None;
@@ -195,6 +199,8 @@ async fn planned(
             let arena = &survey.arenas[at];
             let (mut layout, blocks, items) = layout_of(&[arena], SurveyedBlock::may_take, pace).await;
             layout.aside = aside;
+            // A plan holds no lock and sees what the survey saw. If that has changed when it is executed, the run surveys and plans
+            // anew.
             let Some(plan) = plan(&mut layout, wanted, pace).await else {
                 layout.discard(pace).await;
                 replaceable.push((at, wanted));
@@ -206,6 +212,7 @@ async fn planned(
                 refused = least(refused, NoRoom::TooManyBytes(cost));
             } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 let parts = (&layout, &blocks[..], &items[..]);
+                // Made at once, since the layout that it is made of is dropped before the next arena is planned.
                 best = Some((cost, Execution::new(&[arena], parts, (plan, false), mover, pace).await));
             }
             layout.discard(pace).await;
@@ -392,6 +399,7 @@ impl RoomRun {
                     Progress::Done if execution.replaces() => self.replace(allocator),
                     Progress::Done => self.place(allocator),
                     Progress::NoMemory => {
+                        // The next plan does without: it may find another way, or copy more.
                         self.aside = false;
                         self.change()
                     }
@@ -500,6 +508,7 @@ impl RoomRun {
             return if self.waits { false } else { self.change() };
         };
         let token = allocator.accept(pool, placed);
+        // A driver call, so after the lock of the pool. The range is the request's by then, and is freed where the call fails.
         if !allocator.map_new(&token, &request) {
             allocator.free_own(token);
             return self.change();
@@ -521,6 +530,8 @@ impl RoomRun {
         if self.waits {
             return false;
         }
+        // If the request is refused in spite of the emptied blocks, the sum was not what it lacked, and other blocks of the heap
+        // would be emptied for nothing as well.
         self.heaps_did_not_help |= matches!(self.taking_part, TakingPart::Heaps(..));
         self.change()
     }
@@ -536,9 +547,11 @@ impl RoomRun {
 
     /// Tries the request as it is, and then plans anew.
     fn again<D: Device>(&mut self, allocator: &Allocator<D>, limits: &PassLimits) -> bool {
+        // Whatever ended the execution may have made room: another thread's free, or the blocks that this run emptied.
         match allocator.allocate_for_request(&self.request()) {
             Ok(token) => self.finish(Ok(token)),
             Err(refused) => {
+                // A refusal that no room would change (a lost device, a wrong pool) ends the run, however few plans there were.
                 if self.plans < MAX_PLANS && refused.falls_through() {
                     self.survey(limits.bytes);
                     return true;
@@ -561,6 +574,7 @@ impl RoomRun {
         }
         match ended.outcome {
             MoveEnd::Moved => self.copied += ended.copied,
+            // More room than planned. The steps that are left skip what is gone.
             MoveEnd::Freed { .. } => {}
             MoveEnd::Stays => {
                 // What stays only since another allocation of the pass does can move by the next plan.

@@ -75,6 +75,7 @@ async fn runs(
         }
         if free >= wanted.bytes && last > first {
             found.insert((cost, first), Run { cost, block, first, last: last - 1 });
+            // The most expensive go: a run costs a walk, and the cheap ones are tried first.
             if found.len() > MAX_TRIES {
                 found.pop_last();
             }
@@ -130,10 +131,15 @@ async fn slide_down(
     limit: u64,
     pace: &mut Pace,
 ) -> Option<RoomPlan> {
+    // Each item goes down to the end of the one before it, and the room behind it grows until the request fits:
+    //   before   a ░░ b ░ c ░░ d       request of 4
+    //   b down   a b ░░░ c ░░ d        3
+    //   c down   a b c ░░░░░ d         5: it fits, and d stays
     let mut slide = Slide::default();
     let mut end = first.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
     for (next, &(offset, item)) in (first + 1..).zip(&items[first..]) {
         let moved = layout.item(item);
+        // Never up: an alignment could ask for more than the hole has, and then the item stays.
         let to = moved.alignment.align_up(end).min(offset);
         if !slide.step(layout, item, offset, At { block, offset: to }) || slide.cost >= limit {
             return None;
@@ -158,6 +164,7 @@ async fn slide_up(
     limit: u64,
     pace: &mut Pace,
 ) -> Option<RoomPlan> {
+    // The mirror image, which copies less where the large items of a run are its first ones.
     let mut slide = Slide::default();
     let mut end = items.get(last + 1).map_or(layout.size(block), |&(offset, _)| offset);
     for at in (0..=last).rev() {

@@ -39,6 +39,8 @@ async fn windows(layout: &Layout, wanted: Wanted, pace: &mut Pace) -> BTreeMap<(
             pinned.push(pinned[at] + u32::from(cost.is_none()));
             pace.step().await;
         }
+        // Any window can be shifted until it begins where an item ends, or ends where one begins, without meeting another item.
+        // So these edges are all that has to be tried.
         let starts = core::iter::once(0).chain((0..items.len()).map(end));
         let limits = items.iter().map(|&(offset, _)| offset).chain(core::iter::once(layout.size(block)));
         let before = limits.filter_map(|limit| limit.checked_sub(wanted.bytes));
@@ -75,6 +77,7 @@ async fn empty(
     let before_end = layout.in_block(at.block).rev().skip_while(|&(offset, _)| offset >= end);
     let mut items = pace.collect(before_end.take_while(ends_inside).map(|(_, item)| item)).await;
     pace.sort_by_key(&mut items, |&item| Reverse(layout.item(item).bytes)).await;
+    // Tried on the layout itself, since each item takes a hole from the next; and put back, since the caller compares plans.
     let (mut steps, mut done, mut all) = (Vec::new(), Vec::new(), true);
     for item in items {
         pace.step().await;
