@@ -332,11 +332,11 @@ fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory(
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
     let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
-    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let desc = MemoryUsage::GpuOnly.into();
     let buffer = |_| memory.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
     let buffers: Vec<_> = (0..5).map(buffer).collect();
-    let mut batch = || {
+    let batch = || {
         buffers.iter().for_each(|buffer| uploader.update(buffer, 0, &[7; 64]).unwrap());
         uploader.submit().unwrap()
     };

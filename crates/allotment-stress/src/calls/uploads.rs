@@ -71,7 +71,7 @@ impl<D: Stressed> Player<'_, D> {
             self.world.owned.take(&mut self.input)
         };
         let Some(Marked { it, mut bytes }) = taken else { return };
-        let Some(mut uploader) = self.uploader() else {
+        let Some(uploader) = self.uploader() else {
             drop(self.world.owned.put(Marked { it, bytes }));
             return;
         };
@@ -104,7 +104,7 @@ impl<D: Stressed> Player<'_, D> {
 
     pub(super) fn upload_movable(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.movables.take(&mut self.input) else { return };
-        let Some(mut uploader) = self.uploader() else {
+        let Some(uploader) = self.uploader() else {
             drop(self.world.movables.put(Marked { it, bytes }));
             return;
         };
@@ -151,7 +151,7 @@ impl<D: Stressed> Player<'_, D> {
     }
 
     pub(super) fn submit_uploads(&mut self) {
-        let Some(mut uploader) = self.uploader() else { return };
+        let Some(uploader) = self.uploader() else { return };
         let submitted = uploader.submit();
         self.uploader = Some(uploader);
         match self.done(submitted) {
@@ -180,7 +180,7 @@ impl<D: Stressed> Player<'_, D> {
     }
 
     pub(super) fn discard_uploads(&mut self) {
-        let Some(mut uploader) = self.uploader.take() else { return };
+        let Some(uploader) = self.uploader.take() else { return };
         self.forget_uploads();
         if self.input.once_in(2) {
             uploader.discard();

@@ -79,9 +79,9 @@ impl<D: Device> Gpu<D> {
         let waiting = self.deletion_queue().pending();
         let waiting = waiting.map(|waiting| u32::try_from(waiting).unwrap_or(u32::MAX));
         let pages = self.shared.upload_pool.statistics();
-        // The uploads are locked while a thread waits for room in staging memory, and the readback ring as long as the
-        // program likes, which may be the thread that ends the frame.
-        let staged = try_locked(&self.shared.uploader).map(|uploader| uploader.bytes_in_use(is_reached));
+        // No lock is waited for: the readback ring is locked as long as the program likes, which may be the thread that ends
+        // the frame.
+        let staged = self.shared.uploader.bytes_in_use(is_reached);
         let readback = try_locked(&self.shared.readback);
         let readback = readback.and_then(|ring| ring.as_ref().map(ReadbackRing::statistics));
 

@@ -33,7 +33,7 @@
 //!
 //! ```text
 //!   Gpu ── Allocator, SubmissionTracker, DeletionQueue     at once
-//!    │     Uploader (behind a lock), UploadPool, Defragmenter
+//!    │     Uploader, UploadPool, Defragmenter
 //!    │     CommandAllocatorPool per queue                   on first use, as all below
 //!    │     ShaderVisibleHeap ×2, SamplerCache, CpuDescriptorHeap ×4
 //!    │     ReadbackRing (behind a lock)
@@ -47,7 +47,7 @@
 //! | what the program does | what it uses |
 //! |---|---|
 //! | it has a frame loop that knows when the GPU has completed what | [`Allocator`], and [`DeletionQueue`] or a [`ReleaseQueue`](crate::lifetime::ReleaseQueue) |
-//! | a thread streams gigabytes and must not delay frames | an [`Uploader`] of its own over [`Gpu::memory`] |
+//! | a thread streams gigabytes on a queue of its own, or with its own staging memory | an [`Uploader`] over [`Gpu::memory`] |
 //! | commands are recorded over several frames | [`Gpu::record`] and [`Gpu::submit`]: a recording that belongs to no frame |
 //! | it only computes | [`Gpu::record`], [`Gpu::submit`], and [`Gpu::reclaim`] now and then |
 //! | uploads of one thread have a known maximum | an [`UploadRing`](crate::upload::UploadRing) |
@@ -138,7 +138,7 @@ struct Shared<D: Device> {
     descriptors: Part,
     readback: Mutex<Option<ReadbackRing<D>>>,
     upload_pool: UploadPool<D>,
-    uploader: Mutex<Uploader<D>>,
+    uploader: Uploader<D>,
     defragmenter: Defragmenter<D>,
     memory: OwningAllocator<D>,
     /// What the reader of events was last told.
@@ -178,7 +178,7 @@ impl<D: Device + Clone> Gpu<D> {
         // Made for this device just now.
         let wrong = |error: WrongDevice| GpuError::Uploader(error.into());
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).map_err(wrong)?;
-        let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?.leaving_orphans();
+        let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?;
         let pages = desc.pages_for(allocator.device());
         // Always created, since it allocates no device memory: `relocatable` resources can then be created whether or
         // not the frames move them.
@@ -196,7 +196,7 @@ impl<D: Device + Clone> Gpu<D> {
             descriptors: Part::default(),
             readback: Mutex::new(None),
             upload_pool: UploadPool::new(&allocator, &tracker, pages).map_err(wrong)?,
-            uploader: Mutex::new(uploader),
+            uploader,
             defragmenter: defragmenter.map_err(GpuError::Defragmentation)?,
             memory,
             levels: Mutex::default(),
@@ -268,7 +268,7 @@ impl<D: Device> Gpu<D> {
     /// use allotment::upload::{Uploader, UploaderDesc};
     ///
     /// // A thread that streams a whole world has staging memory of its own.
-    /// let mut streaming = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let streaming = Uploader::new(gpu.memory(), UploaderDesc::default())?;
     /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
     /// streaming.initialize(&mesh, 0, &[7; 4096])?;
     /// gpu.wait(streaming.submit()?)?;
@@ -518,13 +518,11 @@ impl<D: Device> Gpu<D> {
     /// move.
     fn defragment_step(&self) -> Result<Option<DefragmentationStep>, FrameError> {
         let Some(desc) = &self.desc().defragmentation else { return Ok(None) };
-        // Locked until all is moved: what another thread stages meanwhile would be an open recording, and so keep the step
+        // Paused until all is moved: what another thread stages meanwhile would be an open recording, and so keep the step
         // from moving anything.
-        let uploads = self.uploads();
-        let mut uploader = uploads.lock();
-        uploader.submit().map_err(FrameError::Uploads)?;
-        // Unlocked before the callback of what moved, which may upload, submit, and begin and end frames.
-        let step = self.shared.defragmenter.step_and_then(desc.defragmentation.limits, || drop(uploader));
+        let paused = self.shared.uploader.pause().map_err(FrameError::Uploads)?;
+        // Resumed before the callback of what moved, which may upload, submit, and begin and end frames.
+        let step = self.shared.defragmenter.step_and_then(desc.defragmentation.limits, || drop(paused));
         step.map(Some).map_err(FrameError::Defragmentation)
     }
 }

@@ -1,13 +1,10 @@
 //! Writes to buffers and images from any thread, over the one uploader of a [`Gpu`](super::Gpu).
 
 use core::fmt;
-use core::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard};
 
 use crate::device::Device;
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{Buffer, Image};
-use crate::sync::locked;
 use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
 
 /// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
@@ -16,9 +13,8 @@ use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
 /// make the commands wait for it. A program that submits by itself calls [`submit`](Self::submit) and waits for the
 /// points that it returns.
 ///
-/// All threads share one uploader behind a lock. A write that finds the staging memory full waits for the GPU with the
-/// lock held, and a frame that submits waits as long. A thread that streams a whole world has an
-/// [`Uploader`] of its own: `Uploader::new(gpu.memory(), …)`.
+/// All threads share one [`Uploader`] and its staging memory. A write that finds it full waits for the GPU; frames that
+/// submit and small writes do not wait for that one.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -33,51 +29,13 @@ use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Uploads<'a, D: Device> {
-    uploader: &'a Mutex<Uploader<D>>,
+    uploader: &'a Uploader<D>,
     tracker: &'a SubmissionTracker,
-}
-
-/// The uploader, locked. Once it is unlocked, looks at orphans, since the uploader has closed recordings: that runs
-/// destructors, which may upload.
-pub(super) struct LockedUploader<'a, D: Device> {
-    uploader: Option<MutexGuard<'a, Uploader<D>>>,
-    tracker: &'a SubmissionTracker,
-}
-
-impl<D: Device> Deref for LockedUploader<'_, D> {
-    type Target = Uploader<D>;
-
-    fn deref(&self) -> &Uploader<D> {
-        match &self.uploader {
-            Some(uploader) => uploader,
-            None => unreachable!("taken only when it is dropped"),
-        }
-    }
-}
-
-impl<D: Device> DerefMut for LockedUploader<'_, D> {
-    fn deref_mut(&mut self) -> &mut Uploader<D> {
-        match &mut self.uploader {
-            Some(uploader) => uploader,
-            None => unreachable!("taken only when it is dropped"),
-        }
-    }
-}
-
-impl<D: Device> Drop for LockedUploader<'_, D> {
-    fn drop(&mut self) {
-        drop(self.uploader.take());
-        self.tracker.visit_orphans();
-    }
 }
 
 impl<'a, D: Device> Uploads<'a, D> {
-    pub(super) fn new(uploader: &'a Mutex<Uploader<D>>, tracker: &'a SubmissionTracker) -> Self {
+    pub(super) fn new(uploader: &'a Uploader<D>, tracker: &'a SubmissionTracker) -> Self {
         Self { uploader, tracker }
-    }
-
-    pub(super) fn lock(&self) -> LockedUploader<'a, D> {
-        LockedUploader { uploader: Some(locked(self.uploader)), tracker: self.tracker }
     }
 
     /// Writes bytes of a buffer that no submitted work uses yet: the first contents of a mesh, say.
@@ -105,7 +63,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// than the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
     #[inline(never)]
     pub fn write_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.lock().initialize(to, offset, bytes)
+        self.uploader.initialize(to, offset, bytes)
     }
 
     /// Writes bytes of a buffer that submitted work may still use: the copy waits for everything that any queue was
@@ -134,14 +92,10 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// the buffer's memory.
     #[inline(never)]
     pub fn update_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        // Locked over both calls: a submission by another thread in between would use up the waits, and the batch of
-        // this write would not have them.
-        let mut uploader = self.lock();
-        // The queue that copies may be another one than those that read, and queues run side by side.
-        for point in self.tracker.submitted().points() {
-            uploader.wait_for(point)?;
-        }
-        uploader.update(to, offset, bytes)
+        // The queue that copies may be another one than those that read, and queues run side by side. In one call: a
+        // submission by another thread would use up the waits of a call before, and the batch of this write would not have
+        // them.
+        self.uploader.update_after(to, offset, bytes, &self.tracker.submitted())
     }
 
     /// Writes texels of an image.
@@ -184,7 +138,7 @@ impl<'a, D: Device> Uploads<'a, D> {
         bytes: &[u8],
     ) -> Result<(), UploadError> {
         // SAFETY: as the caller promises.
-        unsafe { self.lock().write_image(to, write, bytes) }
+        unsafe { self.uploader.write_image(to, write, bytes) }
     }
 
     /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for
@@ -211,7 +165,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// [`DeviceError::Lost`](crate::device::DeviceError::Lost) they are gone.
     #[inline(never)]
     pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
-        self.lock().submit()
+        self.uploader.submit()
     }
 
     /// Discards what was staged and not submitted.
@@ -228,7 +182,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn discard(&self) {
-        self.lock().discard();
+        self.uploader.discard();
     }
 
     /// Returns what was uploaded so far, and what is in flight. Queries the progress of the queues.
@@ -245,7 +199,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// ```
     #[must_use]
     pub fn statistics(&self) -> UploaderStatistics {
-        locked(self.uploader).statistics()
+        self.uploader.statistics()
     }
 }
 

@@ -6,7 +6,7 @@
 //!   └── ReadbackRing  a ring over a buffer that the device writes and the CPU reads later
 //!   UploadPool      pages of one size, for any number of concurrent recordings
 //!   └── UploadArena   the pages of one recording, filled from front to back
-//!   Uploader        writes buffers and images: directly, or through a staging ring and a queue, in batches
+//!   Uploader        writes buffers and images from any thread: directly, or through staging memory and a queue, in batches
 //! ```
 //!
 //! # Which one?
@@ -30,8 +30,8 @@
 //! - An allocation is written through a slice that borrows its ring or arena, so it cannot be written after the
 //!   frame is closed.
 //! - Bytes are copied into mapped memory; no reference to it is handed out, and upload memory is never read.
-//! - A full ring returns an error that names what to wait for. No call waits, except an [`Uploader`] configured to
-//!   do so, and the drop of a ring or a pool that a queue still uses.
+//! - A full ring returns an error that names what to wait for. No call waits, except a write of an [`Uploader`]
+//!   configured to do so, and the drop of a ring or a pool that a queue still uses.
 //!
 //! The ring is that of the article "Managing Resource Lifetimes" (Diligent Engine), to the byte; the pages are what
 //! that engine uses today, with a limit on their number.
@@ -45,6 +45,8 @@ mod readback_copy;
 mod ring;
 mod ring_desc;
 mod slice;
+mod staging_ranges;
+mod tracked_buffer;
 mod tracked_ring;
 mod upload_ring;
 mod uploader;

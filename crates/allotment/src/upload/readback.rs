@@ -156,7 +156,8 @@ impl<D: Device> ReadbackRing<D> {
     /// [`RingError`], which names what to wait for; only the failure count has changed.
     #[inline(never)]
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<ReadbackTicket, RingError> {
-        let Self { inner: TrackedRing { ring, tracker, .. }, frames, first, spare, .. } = self;
+        let Self { inner, frames, first, spare, .. } = self;
+        let (ring, _, tracker) = inner.split();
         let over = |point| free_frame(frames, first, spare, point, tracker);
         match ring.allocate_reclaiming(size, alignment, over) {
             Ok(offset) => {
@@ -168,7 +169,7 @@ impl<D: Device> ReadbackRing<D> {
                 // completed or has tickets. If it completed just now, waiting for its point helps, and returns at
                 // once.
                 let held = self.frames.front().is_some_and(|oldest| {
-                    Arc::strong_count(&oldest.tickets) > 1 && self.inner.tracker.is_reached(oldest.point)
+                    Arc::strong_count(&oldest.tickets) > 1 && self.inner.tracker().is_reached(oldest.point)
                 });
                 let wait = if held { WaitFor::Tickets } else { WaitFor::Point(point) };
                 Err(RingError::FullForNow { requested, free, largest, wait })
@@ -215,7 +216,8 @@ impl<D: Device> ReadbackRing<D> {
     /// Frees completed frames without tickets, oldest first. Returns the number of freed bytes.
     /// [`allocate`](Self::allocate) does so itself when needed.
     pub fn reclaim(&mut self) -> u64 {
-        let Self { inner: TrackedRing { ring, tracker, .. }, frames, first, spare, .. } = self;
+        let Self { inner, frames, first, spare, .. } = self;
+        let (ring, _, tracker) = inner.split();
         ring.reclaim(|point| free_frame(frames, first, spare, point, tracker))
     }
 
@@ -291,7 +293,7 @@ impl<D: Device> ReadbackRing<D> {
     }
 
     fn check_written(&self, ticket: &ReadbackTicket) -> Result<(), ReadbackError> {
-        let tracker = &self.inner.tracker;
+        let tracker = self.inner.tracker();
         let Some(point) = self.point(ticket)? else {
             return Err(ReadbackError::NotYet { wait: WaitFor::Submission });
         };

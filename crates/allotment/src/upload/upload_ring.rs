@@ -132,7 +132,7 @@ impl<D: Device> UploadRing<D> {
     /// Frees the frames that queues have completed, oldest first. Returns the number of freed bytes.
     /// [`allocate`](Self::allocate) does so itself when needed.
     pub fn reclaim(&mut self) -> u64 {
-        let TrackedRing { ring, tracker, .. } = &mut self.inner;
+        let (ring, _, tracker) = self.inner.split();
         ring.reclaim(|point| tracker.is_reached(point))
     }
 

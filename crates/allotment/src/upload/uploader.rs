@@ -1,20 +1,22 @@
 //! Uploads of buffer and image data, direct or through staging.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
 use std::sync::Arc;
 
 use super::error::UploadError;
-use super::lane::{Lane, StagedImage};
+use super::lane::{Lane, LaneState, Piece, StagedImage};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, ImageCopyError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint,
     TransferUsage,
 };
-use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
+use crate::lifetime::{Owned, Recording, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::{Buffers, Images};
-use crate::memory::resource::SharedStates;
 use crate::memory::{
-    AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, ShortName, Unique, check_range,
+    AccessError, Allocation, AllocationId, Buffer, Image, MappedBuffer, MemoryLocation, OwningAllocator,
+    ShortName, Unique, check_range,
 };
 use crate::sync::locked;
 
@@ -46,6 +48,10 @@ pub struct UploaderStatistics {
     pub submissions: u64,
     /// Waits for the device because staging memory was full.
     pub waits: u64,
+    /// The longest time that a piece of a write waited for staging memory.
+    pub longest_wait: Duration,
+    /// Threads that wait for staging memory now.
+    pub waiting: u64,
     /// Writes refused because staging memory was full.
     pub refusals: u64,
     /// Bytes staged and not yet submitted.
@@ -115,9 +121,15 @@ impl<S: Default> ImageWrite<S> {
 ///
 /// Staged data is submitted by [`submit`](Self::submit), or earlier: when a quarter of the staging memory is full
 /// (except with [`Refuse`](super::WhenFull::Refuse)), when a staged range is written again, or after 1,024 copies.
-/// Dropping an uploader [discards](Self::discard) staged data that was not submitted. One thread at a time uses an
-/// uploader; several threads may have one each. In steady state, the only heap allocation or driver call is one
-/// submission per batch.
+/// Dropping an uploader [discards](Self::discard) staged data that was not submitted. In steady state, the only heap
+/// allocation or driver call is one submission per batch.
+///
+/// # Threads
+///
+/// Any number of threads share an uploader and its staging memory. A write that finds it full waits, and no other call
+/// does: [`submit`](Self::submit) hands over what is staged by then, and returns. Large writes go in pieces of an eighth of
+/// the memory, and take turns; small ones, up to 16 KiB, go ahead of them. Two writes of one thread to the same bytes arrive
+/// in their order; those of several threads do if one began after the other had returned.
 ///
 /// Once the device is lost, staged data is discarded, so that it keeps no target alive, and every write and
 /// submission returns [`DeviceError::Lost`].
@@ -139,14 +151,18 @@ impl<S: Default> ImageWrite<S> {
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker))?;
-/// let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
+/// let uploader = Uploader::new(&memory, UploaderDesc::default())?;
 ///
 /// let desc = MemoryUsage::GpuOnly.with_name("mesh");
-/// let mesh = memory.create_buffer(&BufferDesc::new(1 << 20), &desc)?;
-/// uploader.initialize(&mesh, 0, &vec![7; 1 << 20])?;
-/// let uploaded = uploader.submit()?;   // work that draws the mesh waits for these points, on the device
+/// let meshes = [0, 1].map(|_| memory.create_buffer(&BufferDesc::new(1 << 20), &desc).unwrap());
+/// std::thread::scope(|scope| {
+///     for mesh in &meshes {
+///         scope.spawn(|| uploader.initialize(mesh, 0, &vec![7; 1 << 20]));
+///     }
+/// });
+/// let uploaded = uploader.submit()?;   // work that draws the meshes waits for these points, on the device
 /// tracker.wait_all(&uploaded, Duration::from_secs(1))?;
-/// assert_eq!(uploader.statistics().staged_bytes, 1 << 20, "this device has no host-visible device memory");
+/// assert_eq!(uploader.statistics().staged_bytes, 2 << 20, "this device has no host-visible device memory");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Uploader<D: Device> {
@@ -154,11 +170,50 @@ pub struct Uploader<D: Device> {
     buffers: Lane<D>,
     /// `None` if images use the same queue as buffers.
     images: Option<Lane<D>>,
-    direct_bytes: u64,
-    /// The device is lost.
-    lost: bool,
-    /// Others look at orphans after a call.
-    leaves_orphans: bool,
+    direct_bytes: AtomicU64,
+    /// A call has found that the device is lost.
+    is_lost: AtomicBool,
+}
+
+/// Most bytes that are written at once to a relocatable buffer that is mapped. Its lock is held meanwhile, and a step of
+/// defragmentation that waits for it keeps recordings from being opened: 20 µs.
+const DIRECT_PIECE: usize = 256 << 10;
+
+/// A buffer that bytes are staged for.
+struct Target {
+    id: AllocationId,
+    is_shared: bool,
+}
+
+/// An open recording that keeps steps from moving a relocatable target. No lock is held when it is opened or dropped.
+#[derive(Default)]
+struct Stay(Option<Recording>);
+
+impl Stay {
+    /// Opens the recording, and waits for steps that have begun to move something. A step for which uploads are paused goes
+    /// first: it would end without a move.
+    fn open<D: Device>(&mut self, tracker: &SubmissionTracker, lane: &Lane<D>) {
+        lane.until_resumed();
+        self.0 = Some(tracker.record_explicit("uploads to a relocatable resource"));
+        tracker.wait_for_passes();
+    }
+
+    /// Calls `work`, and once more where a step was about to move the target.
+    fn beside_steps<D: Device, T>(
+        &mut self,
+        tracker: &SubmissionTracker,
+        lane: &Lane<D>,
+        mut work: impl FnMut() -> Result<T, UploadError>,
+    ) -> Result<T, UploadError> {
+        match work() {
+            // A step has a place for the target. It ends without a move when it sees the recording, and no other begins.
+            Err(UploadError::Access(AccessError::Moving { .. })) if self.0.is_none() => {
+                self.open(tracker, lane);
+                work()
+            }
+            done => done,
+        }
+    }
 }
 
 impl<D: Device> Uploader<D> {
@@ -186,15 +241,14 @@ impl<D: Device> Uploader<D> {
             }
         }
         let lane = |queue| Lane::new(queue, desc.staging, desc.when_full);
-        // Each lane has a ring of its own; one queue needs no second one.
+        // Each lane has staging memory of its own; one queue needs no second one.
         let images = (image_queue != queue).then(|| lane(image_queue));
         Ok(Self {
             memory: memory.clone(),
             buffers: lane(queue),
             images,
-            direct_bytes: 0,
-            lost: false,
-            leaves_orphans: false,
+            direct_bytes: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
         })
     }
 
@@ -214,7 +268,7 @@ impl<D: Device> Uploader<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// use allotment::upload::{Uploader, UploaderDesc};
     ///
-    /// let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
     /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::DeviceUpload.with_name("mesh"))?;
     /// uploader.initialize(&mesh, 0, &[7; 4096])?;
     /// assert_eq!(uploader.statistics().direct_bytes, 4096, "the CPU can write to the memory of this card");
@@ -226,37 +280,42 @@ impl<D: Device> Uploader<D> {
     /// [`UploadError`]. Where staging memory is [waited](super::WhenFull::Wait) for, some of the bytes may have been
     /// written or be on their way; else nothing is.
     #[inline(never)]
-    pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        let written = self.visiting_orphans(|this| {
-            let written = match this.write_directly(to, offset, bytes) {
-                Err(UploadError::Access(AccessError::Moving { .. })) if to.is_relocatable() => {
-                    let shared = to.with_owned(|to, _| to.is_shared());
-                    this.beside_steps(shared, |this| this.write_directly(to, offset, bytes))
+    pub fn initialize(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        self.writing(to.short_name(), || {
+            let tracker = self.tracker();
+            let mut stay = Stay::default();
+            // The whole range, before any of it is written.
+            to.with_owned(|to, _| self.check_buffer(to, offset, bytes.len() as u64))?;
+            let piece = if to.is_relocatable() { DIRECT_PIECE } else { usize::MAX };
+            let mut done = 0;
+            loop {
+                let (at, rest) = (offset + done as u64, &bytes[done..]);
+                let now = &rest[..rest.len().min(piece)];
+                if !stay.beside_steps(tracker, &self.buffers, || self.write_directly(to, at, now))? {
+                    return self.write_staged(to, at, rest, &TimelinePoints::EMPTY, stay);
                 }
-                written => written,
-            };
-            if written? { Ok(()) } else { this.write_staged(to, offset, bytes) }
-        });
-        written.map_err(|error| error.of(to.short_name()))
+                done += now.len();
+                if done == bytes.len() {
+                    return Ok(());
+                }
+            }
+        })
     }
 
     /// Writes through the mapping. Returns false, with nothing written, where the bytes have to be staged.
-    fn write_directly(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
+    fn write_directly(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
         to.with_contents(|to, moved_at| {
-            self.while_alive(|this| {
-                this.check_buffer(to, offset, bytes)?;
-                let tracker = this.memory.deletion_queue().tracker();
-                // The copy of a move would overwrite what the CPU writes before it.
-                let lane = lane_of(&mut this.buffers, &mut this.images, to.is_shared());
-                let is_staged = moved_at.is_some() || lane.writes_to(tracker, to.allocation().id());
-                // Memory of the GPU's alone is mapped here where it can be: a write in place is cheaper than any staging.
-                if is_staged || !this.memory.allocator().is_reachable(to.allocation()) {
-                    return Ok(false);
-                }
-                this.memory.allocator().write(to.allocation(), offset, bytes)?;
-                this.direct_bytes += bytes.len() as u64;
-                Ok(true)
-            })
+            self.check_buffer(to, offset, bytes.len() as u64)?;
+            // The copy of a move would overwrite what the CPU writes before it.
+            let lane = self.lane_of(to.is_shared());
+            let is_staged = moved_at.is_some() || lane.writes_to(self.tracker(), to.allocation().id());
+            // Memory of the GPU's alone is mapped here where it can be: a write in place is cheaper than any staging.
+            if is_staged || !self.memory.allocator().is_reachable(to.allocation()) {
+                return Ok(false);
+            }
+            self.memory.allocator().write(to.allocation(), offset, bytes)?;
+            self.direct_bytes.fetch_add(bytes.len() as u64, Relaxed);
+            Ok(true)
         })
     }
 
@@ -270,7 +329,7 @@ impl<D: Device> Uploader<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// use allotment::upload::{Uploader, UploaderDesc};
     ///
-    /// let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
     /// let lights = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("lights"))?;
     /// uploader.update(&lights, 64, &[7; 64])?; // a frame may read the buffer now
     /// gpu.wait(uploader.submit()?)?;
@@ -282,75 +341,91 @@ impl<D: Device> Uploader<D> {
     ///
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     #[inline(never)]
-    pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        let staged = self.visiting_orphans(|this| this.write_staged(to, offset, bytes));
-        staged.map_err(|error| error.of(to.short_name()))
+    pub fn update(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        self.update_after(to, offset, bytes, &TimelinePoints::EMPTY)
     }
 
-    fn write_staged(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        let stage = |this: &mut Self| {
-            to.with_contents(|to, moved_at| {
-                this.while_alive(|this| {
-                    let place = this.check_buffer(to, offset, bytes)?;
-                    this.stage(to, moved_at, &place, offset, bytes)
+    /// Writes as [`update`](Self::update) does, and makes the batches that have the bytes wait for these points as well, which
+    /// are submitted.
+    pub(crate) fn update_after(
+        &self,
+        to: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+        points: &TimelinePoints,
+    ) -> Result<(), UploadError> {
+        self.writing(to.short_name(), || self.write_staged(to, offset, bytes, points, Stay::default()))
+    }
+
+    fn write_staged(
+        &self,
+        to: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+        points: &TimelinePoints,
+        mut stay: Stay,
+    ) -> Result<(), UploadError> {
+        let tracker = self.tracker();
+        let check = || to.with_owned(|to, _| self.check_staged(to, offset, bytes.len() as u64));
+        let Target { id, is_shared } = stay.beside_steps(tracker, &self.buffers, check)?;
+        if bytes.is_empty() {
+            // Vulkan does not allow copies of size 0.
+            return Ok(());
+        }
+        let lane = self.lane_of(is_shared);
+        lane.check(bytes.len() as u64)?;
+        // A piece larger than a `usize` is larger than every slice.
+        let most = usize::try_from(lane.piece()).unwrap_or(usize::MAX);
+        let mut to_offset = offset;
+        for bytes in bytes.chunks(most) {
+            let size = bytes.len() as u64;
+            let piece = Piece::of_buffer(id, to_offset, size);
+            let fill = |staging: &MappedBuffer<D>, at| staging.write(at, bytes);
+            let record = |batch: &mut LaneState<D>, from_offset| {
+                to.with_contents(|owned, moved_at| {
+                    if to.is_relocatable() {
+                        // It may have moved since the last look.
+                        self.check_staged(owned, to_offset, size)?;
+                    }
+                    // Another queue executes the copy by which defragmentation moved the target.
+                    moved_at.into_iter().chain(points.points()).for_each(|point| batch.wait_for(point));
+                    batch.add_copy((id, owned.handle(), to_offset), from_offset, size);
+                    Ok(())
                 })
-            })
-        };
-        if !to.is_relocatable() {
-            return stage(self);
+            };
+            stay.beside_steps(tracker, &self.buffers, || lane.stage(&self.memory, &piece, fill, record))?;
+            to_offset += size;
         }
-        let shared = to.with_owned(|to, _| to.is_shared());
-        self.beside_steps(shared, stage)
+        Ok(())
     }
 
-    /// Calls `write` with a recording open, so that no step moves the target meanwhile. `write` takes the target's lock.
-    fn beside_steps<T>(
-        &mut self,
-        shared: bool,
-        mut write: impl FnMut(&mut Self) -> Result<T, UploadError>,
-    ) -> Result<T, UploadError> {
-        let memory = self.memory.clone();
-        lane_of(&mut self.buffers, &mut self.images, shared).keep_open(&memory);
-        let written = match write(self) {
-            // A step has a place for the target. It ends without a move when it sees the recording, and no other begins.
-            Err(UploadError::Access(AccessError::Moving { .. })) => {
-                memory.deletion_queue().tracker().wait_for_passes();
-                write(self)
-            }
-            written => written,
-        };
-        lane_of(&mut self.buffers, &mut self.images, shared).end_keep_open();
-        written
+    /// Calls `work`, which writes to the resource of this name, unless the device is lost, and looks at orphans afterwards.
+    fn writing(
+        &self,
+        name: ShortName,
+        work: impl FnOnce() -> Result<(), UploadError>,
+    ) -> Result<(), UploadError> {
+        self.visiting_orphans(|| self.while_alive(work)).map_err(|error| error.of(name))
     }
 
-    /// Calls `work`, which may close recordings, and looks at orphans afterwards, unless the caller does.
-    fn visiting_orphans<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let done = work(self);
-        if !self.leaves_orphans {
-            self.memory.deletion_queue().tracker().visit_orphans();
-        }
+    /// Calls `work`, which may close recordings, and looks at orphans afterwards, with no lock held.
+    fn visiting_orphans<T>(&self, work: impl FnOnce() -> T) -> T {
+        let done = work();
+        self.tracker().visit_orphans();
         done
     }
 
-    /// Leaves orphans to the caller, who holds a lock during the calls.
-    pub(crate) fn leaving_orphans(mut self) -> Self {
-        self.leaves_orphans = true;
-        self
+    fn tracker(&self) -> &SubmissionTracker {
+        self.memory.deletion_queue().tracker()
     }
 
     /// Calls `work` unless the device is lost. If the device turns out to be lost, discards the staged data, which
     /// would otherwise keep its targets alive forever.
-    fn while_alive<T>(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, UploadError>,
-    ) -> Result<T, UploadError> {
+    fn while_alive<T>(&self, work: impl FnOnce() -> Result<T, UploadError>) -> Result<T, UploadError> {
         // Asked before the work as well: on a lost device a direct write would seem to succeed, though no queue reads
         // it any more.
-        let done = if self.lost || self.memory.deletion_queue().tracker().is_lost() {
-            Err(UploadError::from(DeviceError::Lost))
-        } else {
-            work(self)
-        };
+        let is_known = self.is_lost.load(Relaxed) || self.tracker().is_lost();
+        let done = if is_known { Err(UploadError::from(DeviceError::Lost)) } else { work() };
         let is_lost = |error: &UploadError| {
             matches!(
                 error,
@@ -359,8 +434,8 @@ impl<D: Device> Uploader<D> {
             )
         };
         if done.as_ref().is_err_and(is_lost) {
-            self.lost = true;
-            self.lanes_mut().for_each(Lane::discard);
+            self.is_lost.store(true, Relaxed);
+            self.lanes().for_each(Lane::lose);
         }
         done
     }
@@ -369,11 +444,11 @@ impl<D: Device> Uploader<D> {
         &self,
         to: &Owned<Unique<D, Buffers>>,
         offset: u64,
-        bytes: &[u8],
+        size: u64,
     ) -> Result<MemoryLocation<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
         // The smaller of both sizes: a buffer may be smaller than its allocation.
-        check_range(offset, bytes.len() as u64, to.size().min(place.size))?;
+        check_range(offset, size, to.size().min(place.size))?;
         Ok(place)
     }
 
@@ -383,39 +458,24 @@ impl<D: Device> Uploader<D> {
         tracker: &SubmissionTracker,
         allocation: &Allocation,
     ) -> Result<MemoryLocation<D>, UploadError> {
-        self.memory.deletion_queue().tracker().check_same(tracker)?;
+        self.tracker().check_same(tracker)?;
         Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
-    fn stage(
-        &mut self,
+    /// Checks that a queue can write a range of a buffer.
+    fn check_staged(
+        &self,
         to: &Owned<Unique<D, Buffers>>,
-        moved_at: Option<TimelinePoint>,
-        place: &MemoryLocation<D>,
         offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), UploadError> {
+        size: u64,
+    ) -> Result<Target, UploadError> {
+        let place = self.check_buffer(to, offset, size)?;
         let found = self.memory.allocator().device().properties().memory_type(place.memory_type);
         if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_READ_ONLY)) {
             return Err(UploadError::ReadOnly { memory_type: place.memory_type, name: ShortName::NONE });
         }
         to.check_usage(TransferUsage::DST)?;
-        if bytes.is_empty() {
-            // Vulkan does not allow copies of size 0.
-            return Ok(());
-        }
-        lane_of(&mut self.buffers, &mut self.images, to.is_shared()).check(bytes.len() as u64)?;
-        self.wait_for_move(moved_at);
-        let lane = lane_of(&mut self.buffers, &mut self.images, to.is_shared());
-        let target = to.allocation().id();
-        let mut done = offset;
-        // A piece larger than a `usize` is larger than every slice.
-        let piece = usize::try_from(lane.piece()).unwrap_or(usize::MAX);
-        for bytes in bytes.chunks(piece) {
-            lane.stage(&self.memory, (target, to.handle(), done), bytes)?;
-            done += bytes.len() as u64;
-        }
-        Ok(())
+        Ok(Target { id: to.allocation().id(), is_shared: to.is_shared() })
     }
 
     /// Writes texels. `bytes` has them row by row, slice by slice, without padding; for a compressed format, rows
@@ -435,51 +495,33 @@ impl<D: Device> Uploader<D> {
     /// of an extension, which this library does not know.
     #[inline(never)]
     pub unsafe fn write_image(
-        &mut self,
+        &self,
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        let staged = self.visiting_orphans(|this| {
-            let states = to.with_states(Arc::clone);
-            let stage = |this: &mut Self| {
-                let staged = to.with_owned(|to, moved_at| {
-                    this.while_alive(|this| this.stage_image(to, moved_at, &states, write, bytes))
-                });
-                // Before a step can come: the recording is open that keeps it away. Also where only a part was staged.
-                to.with_states(|_| ());
-                staged
-            };
-            if to.is_relocatable() { this.beside_steps(false, stage) } else { stage(this) }
-        });
-        staged.map_err(|error| error.of(to.short_name()))
-    }
-
-    /// Makes staged data wait for the copy by which defragmentation moved its target: another queue executes it.
-    fn wait_for_move(&mut self, moved_at: Option<TimelinePoint>) {
-        moved_at.into_iter().for_each(|point| self.lanes_mut().for_each(|lane| lane.wait_for(point)));
+        self.writing(to.short_name(), || {
+            let mut stay = Stay::default();
+            if to.is_relocatable() {
+                // From the first piece to the last: the state in which the next piece finds the image would not be that of
+                // an image which a step moved in between without its contents.
+                stay.open(self.tracker(), self.lane_of(false));
+            }
+            let written = self.stage_image(to, write, bytes);
+            drop(stay);
+            written
+        })
     }
 
     fn stage_image(
-        &mut self,
-        to: &Owned<Unique<D, Images>>,
-        moved_at: Option<TimelinePoint>,
-        states: &SharedStates<D::ImageState>,
+        &self,
+        to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        self.check_owner(to.tracker(), to.allocation())?;
-        let &ImageWrite { mip_level, array_layer, texel, origin, extent, .. } = write;
-        // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
-        let shape = to.shape().ok_or(ImageCopyError::NotColor)?;
-        // The offsets of pieces and the bytes of the box are sums and products of these numbers: checked first.
-        shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST)?;
-        let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
-        let kind = device.properties().queues[usize::from(queue.0)];
-        // The queue would refuse the whole batch, also what others wrote.
-        if !device.can_copy_between_states(kind, write.before, write.after) {
-            return Err(ImageCopyError::States { queue }.into());
-        }
+        let texel = to.with_owned(|to, _| self.check_image(to, write))?;
+        let states = to.with_states(Arc::clone);
+        let &ImageWrite { origin, extent, .. } = write;
         let [width, height, depth] = extent;
         // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
         // these.
@@ -493,13 +535,11 @@ impl<D: Device> Uploader<D> {
             // As for buffers: no copy of size 0.
             return Ok(());
         }
-        let pitch = texel.row_pitch(width, &self.memory.allocator().device().properties().limits);
-        let lane = self.images.as_ref().unwrap_or(&self.buffers);
-        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
-        self.wait_for_move(moved_at);
         let limits = &self.memory.allocator().device().properties().limits;
-        let lane = self.images.as_mut().unwrap_or(&mut self.buffers);
         // Rows are padded to the device's pitch in staging memory.
+        let pitch = texel.row_pitch(width, limits);
+        let lane = self.lane_of(false);
+        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
         // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
         let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
         let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit);
@@ -512,39 +552,73 @@ impl<D: Device> Uploader<D> {
                 let (now, later) = rest.split_at(row as usize * count as usize * slices as usize);
                 rest = later;
                 let y = first * texel.height;
-                let was = locked(states).of(mip_level, array_layer);
-                let piece = |from_offset| StagedImage {
-                    image: to.handle().clone(),
-                    states: Arc::clone(states),
-                    was,
-                    from_offset: texel.offset(from_offset, limits),
-                    row_pitch: pitch,
-                    rows: count,
-                    mip_level: write.mip_level,
-                    array_layer: write.array_layer,
-                    origin: [origin[0], origin[1] + y, origin[2] + z],
-                    extent: [width, (count * texel.height).min(height - y), slices],
-                    texel,
-                    before,
-                    after: write.after,
-                };
                 // If the offset alignment is not a power of two, the aligned offset may lie further in: request
                 // that many bytes more.
                 let size = pitch * u64::from(count) * u64::from(slices) + texel.offset(1, limits);
-                lane.stage_image(&self.memory, (size, limits.image_copy_offset_alignment), piece, |slice| {
-                    let at = texel.offset(slice.offset(), limits) - slice.offset();
+                let piece = Piece { size, alignment: limits.image_copy_offset_alignment, target: None };
+                let fill = |staging: &MappedBuffer<D>, at| {
+                    let at = texel.offset(at, limits);
                     if pitch == row {
                         // Without padding the rows are contiguous: one copy instead of one per row.
-                        return slice.write(at, now);
+                        return staging.write(at, now);
                     }
                     let mut rows = (0..).zip(now.chunks(row as usize));
-                    rows.try_for_each(|(i, row)| slice.write(at + i * pitch, row))
-                })?;
+                    rows.try_for_each(|(i, row)| staging.write(at + i * pitch, row))
+                };
+                let record = |batch: &mut LaneState<D>, from_offset| {
+                    to.with_owned(|owned, moved_at| {
+                        self.check_owner(owned.tracker(), owned.allocation())?;
+                        // Another queue executes the copy by which defragmentation moved the target.
+                        moved_at.into_iter().for_each(|point| batch.wait_for(point));
+                        let was = locked(&states).of(write.mip_level, write.array_layer);
+                        batch.add_image(StagedImage {
+                            image: owned.handle().clone(),
+                            was,
+                            states: Arc::clone(&states),
+                            from_offset: texel.offset(from_offset, limits),
+                            row_pitch: pitch,
+                            rows: count,
+                            mip_level: write.mip_level,
+                            array_layer: write.array_layer,
+                            origin: [origin[0], origin[1] + y, origin[2] + z],
+                            extent: [width, (count * texel.height).min(height - y), slices],
+                            texel,
+                            before,
+                            after: write.after,
+                        });
+                        Ok::<_, UploadError>(())
+                    })?;
+                    // Before a step can come: the recording is open that keeps it away.
+                    to.with_states(|_| ());
+                    Ok(())
+                };
+                lane.stage(&self.memory, &piece, fill, record)?;
                 // The first piece changes the state; the following ones find the subresource in the new one.
                 before = write.after;
             }
         }
         Ok(())
+    }
+
+    /// Checks that an image has the texels of a write, and that a queue can write them.
+    fn check_image(
+        &self,
+        to: &Owned<Unique<D, Images>>,
+        write: &ImageWrite<D::ImageState>,
+    ) -> Result<TexelBlock, UploadError> {
+        self.check_owner(to.tracker(), to.allocation())?;
+        let &ImageWrite { mip_level, array_layer, texel, origin, extent, .. } = write;
+        // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
+        let shape = to.shape().ok_or(ImageCopyError::NotColor)?;
+        // The offsets of pieces and the bytes of the box are sums and products of these numbers: checked first.
+        shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST)?;
+        let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
+        let kind = device.properties().queues[usize::from(queue.0)];
+        // The queue would refuse the whole batch, also what others wrote.
+        if !device.can_copy_between_states(kind, write.before, write.after) {
+            return Err(ImageCopyError::States { queue }.into());
+        }
+        Ok(texel)
     }
 
     /// Makes all data that is staged from now on, and all staged data not yet submitted, wait for a point on a
@@ -557,7 +631,7 @@ impl<D: Device> Uploader<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// use allotment::upload::{Uploader, UploaderDesc};
     ///
-    /// let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
     /// let lights = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("lights"))?;
     /// let read = gpu.submit(gpu.record("reads the lights"), QueueIndex(0), |queue, waits| {
     ///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
@@ -574,22 +648,18 @@ impl<D: Device> Uploader<D> {
     /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] if the point lies on a queue of this uploader
     /// and was not submitted yet. The uploader is unchanged then.
     #[inline(never)]
-    pub fn wait_for(&mut self, point: TimelinePoint) -> Result<(), UploadError> {
-        self.visiting_orphans(|this| this.wait_for_point(point))
-    }
-
-    fn wait_for_point(&mut self, point: TimelinePoint) -> Result<(), UploadError> {
-        self.while_alive(|this| {
-            let device = this.memory.allocator().device();
+    pub fn wait_for(&self, point: TimelinePoint) -> Result<(), UploadError> {
+        self.while_alive(|| {
+            let device = self.memory.allocator().device();
             let queue = point.queue;
             if usize::from(queue.0) >= device.properties().queues.len() {
                 return Err(UploadError::NoSuchQueue { queue });
             }
-            if this.queues().contains(&queue) && point.value > device.submitted(queue) {
+            if self.queues().contains(&queue) && point.value > device.submitted(queue) {
                 // A batch submitted to the same queue would wait for work behind it: a deadlock.
                 return Err(UploadError::WaitsForItself { point });
             }
-            this.lanes_mut().for_each(|lane| lane.wait_for(point));
+            self.lanes().for_each(|lane| lane.wait_for(point));
             Ok(())
         })
     }
@@ -603,29 +673,48 @@ impl<D: Device> Uploader<D> {
     /// [`UploadError::Device`]; the staged data is kept, and can be submitted again or [discarded](Self::discard).
     /// After [`DeviceError::Lost`] it is discarded.
     #[inline(never)]
-    pub fn submit(&mut self) -> Result<TimelinePoints, UploadError> {
-        self.visiting_orphans(|this| this.while_alive(Self::flush))
-    }
-
-    fn flush(&mut self) -> Result<TimelinePoints, UploadError> {
-        let mut points = TimelinePoints::EMPTY;
-        for lane in [Some(&mut self.buffers), self.images.as_mut()].into_iter().flatten() {
-            lane.flush(&self.memory)?;
-            // Also where this call submitted nothing: a batch that grew large has submitted itself before.
-            lane.last().into_iter().for_each(|point| points.insert(point));
-        }
-        Ok(points)
+    pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
+        self.visiting_orphans(|| {
+            self.while_alive(|| {
+                let mut points = TimelinePoints::EMPTY;
+                for lane in self.lanes() {
+                    lane.flush(&self.memory)?.into_iter().for_each(|point| points.insert(point));
+                }
+                Ok(points)
+            })
+        })
     }
 
     /// Discards staged data that was not submitted, and releases its targets; images keep the states that they were
     /// in before. Submitted data still arrives, perhaps the first pieces of a large write among it. Data staged
     /// from now on still waits for the points of [`wait_for`](Self::wait_for).
-    pub fn discard(&mut self) {
-        self.visiting_orphans(|this| this.lanes_mut().for_each(Lane::discard));
+    pub fn discard(&self) {
+        self.visiting_orphans(|| self.lanes().for_each(Lane::discard));
     }
 
-    fn lanes_mut(&mut self) -> impl Iterator<Item = &mut Lane<D>> {
-        [Some(&mut self.buffers), self.images.as_mut()].into_iter().flatten()
+    /// Submits the staged data, and keeps threads from staging more until the result is dropped: the others wait, unless they
+    /// submit, which does nothing meanwhile.
+    pub(crate) fn pause(&self) -> Result<PausedUploads<'_, D>, UploadError> {
+        // Those that were paused before one fails are resumed.
+        let mut paused = PausedUploads { uploader: self, lanes: 0 };
+        self.while_alive(|| {
+            for lane in self.lanes() {
+                lane.pause(&self.memory)?;
+                paused.lanes += 1;
+            }
+            Ok(())
+        })?;
+        Ok(paused)
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane<D>> {
+        [Some(&self.buffers), self.images.as_ref()].into_iter().flatten()
+    }
+
+    /// Returns the lane that writes a buffer. One that is exclusive to a queue family belongs to that of the images' queue,
+    /// as images do: written on another queue, its bytes would be undefined there.
+    fn lane_of(&self, is_shared: bool) -> &Lane<D> {
+        if is_shared { &self.buffers } else { self.images.as_ref().unwrap_or(&self.buffers) }
     }
 
     /// Returns the queues for buffers and for images.
@@ -638,44 +727,50 @@ impl<D: Device> Uploader<D> {
     /// Returns statistics of finished and pending uploads. Queries the progress of the device.
     #[must_use]
     pub fn statistics(&self) -> UploaderStatistics {
-        let mut statistics = UploaderStatistics { direct_bytes: self.direct_bytes, ..Default::default() };
-        for lane in [Some(&self.buffers), self.images.as_ref()].into_iter().flatten() {
-            statistics.staged_bytes += lane.statistics.staged_bytes;
-            statistics.copies += lane.statistics.copies;
-            statistics.submissions += lane.statistics.submissions;
-            statistics.waits += lane.statistics.waits;
-            statistics.refusals += lane.statistics.refusals;
-            statistics.open_bytes += lane.open_bytes();
-            let (batches, bytes) = lane.in_flight(self.memory.deletion_queue().tracker());
+        let direct_bytes = self.direct_bytes.load(Relaxed);
+        let mut statistics = UploaderStatistics { direct_bytes, ..Default::default() };
+        for lane in self.lanes() {
+            let (of_lane, open_bytes, (batches, bytes)) = lane.statistics(self.tracker());
+            statistics.staged_bytes += of_lane.staged_bytes;
+            statistics.copies += of_lane.copies;
+            statistics.submissions += of_lane.submissions;
+            statistics.waits += of_lane.waits;
+            statistics.longest_wait = statistics.longest_wait.max(of_lane.longest_wait);
+            statistics.waiting += of_lane.waiting;
+            statistics.refusals += of_lane.refusals;
+            statistics.open_bytes += open_bytes;
             statistics.batches_in_flight += batches;
             statistics.bytes_in_flight += bytes;
         }
         statistics
     }
 
-    /// Returns the bytes that are staged or in flight, where queues have reached these points. Asks no driver, for a caller
-    /// that holds a lock.
-    pub(crate) fn bytes_in_use(&self, is_reached: impl Fn(TimelinePoint) -> bool + Copy) -> u64 {
-        let lanes = [Some(&self.buffers), self.images.as_ref()].into_iter().flatten();
-        lanes.map(|lane| lane.bytes_in_use(is_reached)).sum()
+    /// Returns the bytes that are staged or in flight, where queues have reached these points; `None` where a thread stages
+    /// right now. Asks no driver and waits for nothing, for a caller that holds a lock.
+    pub(crate) fn bytes_in_use(&self, is_reached: impl Fn(TimelinePoint) -> bool + Copy) -> Option<u64> {
+        self.lanes().map(|lane| lane.bytes_in_use(is_reached)).sum()
     }
 }
 
-/// Returns the lane that writes a buffer. One that is exclusive to a queue family belongs to that of the images' queue, as
-/// images do: written on another queue, its bytes would be undefined there.
-fn lane_of<'a, D: Device>(
-    buffers: &'a mut Lane<D>,
-    images: &'a mut Option<Lane<D>>,
-    shared: bool,
-) -> &'a mut Lane<D> {
-    if shared { buffers } else { images.as_mut().unwrap_or(buffers) }
+/// While it lives, no thread opens a batch.
+pub(crate) struct PausedUploads<'a, D: Device> {
+    uploader: &'a Uploader<D>,
+    /// How many are paused, of those of the uploader.
+    lanes: usize,
+}
+
+impl<D: Device> Drop for PausedUploads<'_, D> {
+    fn drop(&mut self) {
+        self.uploader.lanes().take(self.lanes).for_each(Lane::resume);
+        // Recordings were closed before.
+        self.uploader.tracker().visit_orphans();
+    }
 }
 
 impl<D: Device> Drop for Uploader<D> {
     fn drop(&mut self) {
-        self.lanes_mut().for_each(Lane::discard);
-        // No lock is held: one that is shared behind a lock is dropped with it.
-        self.memory.deletion_queue().tracker().visit_orphans();
+        self.lanes().for_each(Lane::discard);
+        self.tracker().visit_orphans();
     }
 }
 

@@ -24,8 +24,9 @@ use crate::device::QueueIndex;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct UploaderDesc {
-    /// Bytes of staging memory for each queue, allocated on first use. A batch is submitted when it reaches a
-    /// quarter of them. Default: 32 MiB; copying a quarter of that takes longer than its submission on any device.
+    /// Bytes of staging memory for each queue, for all threads together, allocated on first use. A batch is submitted
+    /// when it reaches a quarter of them, and an eighth is left to small writes. Default: 32 MiB; copying a quarter of
+    /// that takes longer than its submission on any device.
     pub staging: u64,
     /// The queue that copies to buffers. Default: the first transfer queue, or the first queue if there is none.
     pub queue: Option<QueueIndex>,

@@ -158,7 +158,7 @@ fn an_uploader_copies_into_a_buffer_only_as_its_usage_allows() {
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
-    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let missing =
         UploadError::Access(AccessError::MissingUsage { missing: TransferUsage::DST, name: ShortName::NONE });
     let make = |usage| {

@@ -126,7 +126,7 @@ fn a_copy_by_a_buffer_that_a_pass_moved_its_memory_from_is_refused() {
             }
         }
         // Nor by an owner that takes it now.
-        let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+        let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
         for (buffer, before) in buffers.into_iter().zip(&before) {
             let stayed = stage.place(buffer.allocation()) == *before;
             let owned = stage.memory.own_buffer(buffer).unwrap();
@@ -163,7 +163,7 @@ fn what_has_an_owner_stays_where_it_is_whatever_its_description_allows() {
     let before = places();
     assert_eq!(stage.defragment(), 0);
     assert_eq!(places(), before);
-    let mut uploader = Uploader::new(memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(memory, UploaderDesc::default()).unwrap();
     for buffer in &buffers {
         uploader.update(buffer, 0, &[7; 1000]).unwrap();
     }
@@ -188,7 +188,7 @@ fn a_buffer_that_gets_an_owner_while_a_pass_is_open_stays_where_it_is() {
     let before = stage.place(buffer.allocation());
     let owned = memory.own_buffer(buffer).unwrap();
     // It does not move, so it can be written as ever.
-    let mut uploader = Uploader::new(memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(memory, UploaderDesc::default()).unwrap();
     uploader.update(&owned, 0, &[7; 1000]).unwrap();
     uploader.submit().unwrap();
     pass.end();

@@ -340,7 +340,7 @@ fn a_frame_that_is_closed_while_the_device_panics_is_closed() {
 #[test]
 fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() {
     let rig = Rig::new("discrete-large-bar");
-    let mut uploader = Uploader::new(&rig.memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&rig.memory, UploaderDesc::default()).unwrap();
     let targets = [1, 2, 3].map(|_| rig.target(100));
     rig.device.inner.pause_queues();
     uploader.update(&targets[0], 0, &[1; 100]).unwrap();
@@ -378,7 +378,7 @@ fn bytes_whose_staging_panics_leave_the_room_to_the_next() {
     for when_full in [WhenFull::Wait(PATIENCE), WhenFull::Refuse] {
         let mut desc = UploaderDesc::default();
         (desc.staging, desc.when_full) = (64, when_full);
-        let mut uploader = Uploader::new(&rig.memory, desc).unwrap();
+        let uploader = Uploader::new(&rig.memory, desc).unwrap();
         let target = rig.target(64);
         for at in 1..5 {
             rig.device.panic_at(Point::BeforeFlush, 1, 1);
@@ -390,6 +390,48 @@ fn bytes_whose_staging_panics_leave_the_room_to_the_next() {
         assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(()));
         assert_eq!(rig.read(&target), vec![9; 64], "{when_full:?}");
     }
+}
+
+#[test]
+fn a_thread_that_panics_in_a_large_upload_leaves_its_share_to_the_others() {
+    // With memory that every write flushes.
+    let mut profile = Profile::named("integrated").unwrap();
+    profile
+        .memory_types
+        .iter_mut()
+        .for_each(|found| found.properties.remove(MemoryProperties::HOST_COHERENT));
+    let rig = Rig::on(profile);
+    let mut desc = UploaderDesc::default();
+    (desc.staging, desc.when_full) = (64 << 10, WhenFull::Wait(PATIENCE));
+    let uploader = Uploader::new(&rig.memory, desc).unwrap();
+    const SIZE: usize = 256 << 10;
+    let targets: Vec<_> = (0..8).map(|_| rig.target(SIZE as u64)).collect();
+    // Created before: a panic in a driver call that allocates is another test's.
+    uploader.update(&targets[0], 0, &[0]).unwrap();
+    for k in [1, 5, 40] {
+        rig.device.panic_at(Point::BeforeFlush, k, 1);
+        let panicked: usize = std::thread::scope(|scope| {
+            let upload = |(i, target): (u8, _)| {
+                let uploader = &uploader;
+                scope.spawn(move || panics(|| uploader.update(target, 0, &[i; SIZE]).unwrap()))
+            };
+            let threads: Vec<_> = (0..).zip(&targets).map(upload).collect();
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum()
+        });
+        assert_eq!(panicked, 1);
+        let there = uploader.submit().unwrap();
+        assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(()));
+        let wrong = (0..).zip(&targets).filter(|(i, target)| rig.read(target) != vec![*i; SIZE]).count();
+        assert!(wrong <= 1, "all but the one of the thread that panicked");
+        let now = uploader.statistics();
+        assert_eq!((now.waiting, now.open_bytes, now.bytes_in_flight), (0, 0, 0));
+    }
+    // All of the memory is free: as much as before is staged without a wait.
+    let waits = uploader.statistics().waits;
+    rig.device.inner.pause_queues();
+    uploader.update(&targets[0], 0, &[9; 16 << 10]).unwrap();
+    assert_eq!(uploader.statistics().waits, waits);
+    rig.device.inner.resume_queues();
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn all_that_ends_with_a_gpu_that_hangs_waits_for_it_as_long_as_one_of_them_may()
     let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
     let buffer = || gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.into()).unwrap();
     let (first, second, kept) = (buffer(), buffer(), buffer());
-    let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(gpu.memory(), UploaderDesc::default()).unwrap();
     let readback = ReadbackRing::over(gpu.tracker(), mapped(gpu.memory(), MemoryUsage::Readback)).unwrap();
     let upload = UploadRing::over(gpu.tracker(), mapped(gpu.memory(), MemoryUsage::Upload)).unwrap();
     device.inner.pause_queues();

@@ -18,5 +18,6 @@ mod races;
 mod readback;
 mod rig;
 mod room;
+mod shared_uploads;
 mod threads;
 mod uploads;

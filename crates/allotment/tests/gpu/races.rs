@@ -170,7 +170,7 @@ fn no_write_is_refused_since_a_step_is_about_to_move_the_buffer() {
         |gpu, tile| gpu.uploads().write_buffer(tile, 0, &[2; 1000]).unwrap(),
         |gpu, tile| gpu.uploads().update_buffer(tile, 0, &[2; 1000]).unwrap(),
         |gpu, tile| {
-            let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default()).unwrap();
+            let uploader = Uploader::new(gpu.memory(), UploaderDesc::default()).unwrap();
             uploader.initialize(tile, 0, &[2; 1000]).unwrap();
             gpu.wait(uploader.submit().unwrap()).unwrap();
         },

@@ -7,7 +7,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, QueueDevice as _};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
-use allotment::memory::defragmentation::{PassLimits, StepOutcome};
+use allotment::memory::defragmentation::PassLimits;
 use allotment::upload::{Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocatorDesc, MemoryUsage};
 
@@ -91,7 +91,8 @@ fn loader_threads_upload_while_frames_run() {
 }
 
 /// A step keeps recordings from being opened while it gives buffers their new handles, for which it needs their locks. An
-/// uploader holds such a lock while it writes, also while it waits for staging memory, and opens recordings.
+/// uploader holds such a lock while it records a piece, for which it opens a recording. Between two pieces the buffer may
+/// move.
 #[test]
 fn an_upload_that_waits_for_the_gpu_and_a_step_do_not_wait_for_each_other() {
     const SIZE: usize = 60 << 10;
@@ -108,6 +109,7 @@ fn an_upload_that_waits_for_the_gpu_and_a_step_do_not_wait_for_each_other() {
     rig.device.pause_queues();
     let submitted = |queue| rig.device.submitted(queue).0;
     let before = submitted(QUEUE);
+    let mut moves = 0;
     thread::scope(|scope| {
         let (rig, tiles) = (&rig, &tiles);
         scope.spawn(move || {
@@ -116,27 +118,24 @@ fn an_upload_that_waits_for_the_gpu_and_a_step_do_not_wait_for_each_other() {
             (desc.staging, desc.queue) = (16 << 10, Some(QUEUE));
             // The queues are paused for as long as the other thread takes.
             desc.when_full = WhenFull::Wait(Duration::from_secs(60));
-            let mut uploader = Uploader::new(rig.gpu.memory(), desc).unwrap();
+            let uploader = Uploader::new(rig.gpu.memory(), desc).unwrap();
             for tile in tiles {
                 uploader.update(tile, 0, &[7; SIZE]).unwrap();
             }
             rig.gpu.wait(uploader.submit().unwrap()).unwrap();
         });
-        while submitted(QUEUE) < before + 4 {
+        while submitted(QUEUE) < before + 1 {
             thread::yield_now();
         }
-        // The last batch is submitted, and the uploader is about to wait, or waits.
+        // A batch is submitted, and the uploader is about to wait, or waits.
         for _ in 0..100 {
-            let step = rig.gpu.defragmenter().step(PassLimits::NONE).unwrap();
-            assert_eq!((step.outcome, step.statistics.moves), (StepOutcome::RecordingIsOpen, 0));
+            moves += rig.gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves;
             thread::yield_now();
         }
         rig.device.resume_queues();
     });
-    assert!(
-        rig.gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves > 0,
-        "it could have moved some"
-    );
+    moves += rig.gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves;
+    assert!(moves > 0, "it could have moved some");
     for tile in &tiles {
         let mut found = vec![0; SIZE];
         rig.gpu.read_buffer(tile, 0, &mut found).unwrap();

@@ -523,7 +523,7 @@ fn what_must_be_waited_for_or_made_larger_is_said() {
     is.refuses("an upload of nothing", frame.upload([]), "", "ask for at least 1");
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.when_full) = (4096, WhenFull::Refuse);
-    let mut uploader = Uploader::new(gpu.memory(), desc).unwrap();
+    let uploader = Uploader::new(gpu.memory(), desc).unwrap();
     uploader.update(&b, 0, &[0; 4096]).unwrap();
     is.refuses("a write into full staging", uploader.update(&b, 0, &[0; 4096]), NAME, "wait until");
     let large = gpu.create_buffer(&BufferDesc::new(8192), &named()).unwrap();
@@ -532,7 +532,7 @@ fn what_must_be_waited_for_or_made_larger_is_said() {
     let slow = WhenFull::Wait(Duration::from_millis(1));
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.when_full) = (4096, slow);
-    let mut waiting = Uploader::new(gpu.memory(), desc).unwrap();
+    let waiting = Uploader::new(gpu.memory(), desc).unwrap();
     let refused = (0..8).try_for_each(|_| waiting.update(&b, 0, &[0; 4096]));
     is.refuses("a write that waits in vain", refused, NAME, "wait longer");
     device.resume_queues();

@@ -43,9 +43,9 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
 
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.queue) = (STAGING, Some(bench.gpu.queue));
-    let mut uploader = Uploader::new(&stream.memory, desc).map_err(failed)?;
+    let uploader = Uploader::new(&stream.memory, desc).map_err(failed)?;
     let written = bench.limit(memory_type, |row| row.to_device.map(|copy| copy.min(row.write)));
-    let writing = bench.way("sustained, Uploader", memory_type, written, || stream.write(&mut uploader))?;
+    let writing = bench.way("sustained, Uploader", memory_type, written, || stream.write(&uploader))?;
     stream.verify()?;
 
     let copied = bench.limit(memory_type, |row| row.to_device);
@@ -60,7 +60,7 @@ impl Stream<'_> {
     }
 
     /// Writes all bytes repeatedly. Returns the time of one repetition.
-    fn write(&self, uploader: &mut Uploader<Device>) -> Result<Duration, Failure> {
+    fn write(&self, uploader: &Uploader<Device>) -> Result<Duration, Failure> {
         let start = Instant::now();
         for _ in 0..ROUNDS {
             for (i, bytes) in (0..).zip(self.bench.source.chunks(WRITE)) {

@@ -91,7 +91,7 @@ fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes(
         ] {
             let mut uploader_desc = UploaderDesc::default();
             (uploader_desc.staging, uploader_desc.when_full) = (staging, when_full);
-            let mut uploader = Uploader::new(&memory, uploader_desc).unwrap();
+            let uploader = Uploader::new(&memory, uploader_desc).unwrap();
             let target = memory.create_buffer(&BufferDesc::new(100), &desc).unwrap();
             let what = format!("{staging} bytes, {when_full:?}");
             for offset in [0, 50, 100] {

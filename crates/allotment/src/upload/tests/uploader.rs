@@ -7,7 +7,7 @@ use super::*;
 use crate::device::{DeviceError, QueueDevice as _};
 use crate::lifetime::DeletionQueue;
 use crate::memory::{Buffer, OwningAllocator};
-use crate::upload::lane::Lane;
+use crate::upload::lane::{Lane, LaneState, Piece};
 
 fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
     OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker)).unwrap()
@@ -24,18 +24,34 @@ fn read(buffer: &Buffer<SimulatedGpu>) -> Vec<u8> {
     bytes
 }
 
+/// Stages bytes for a pinned buffer.
+fn stage(
+    lane: &Lane<SimulatedGpu>,
+    memory: &OwningAllocator<SimulatedGpu>,
+    to: (&Buffer<SimulatedGpu>, u64),
+    bytes: &[u8],
+) -> Result<(), UploadError> {
+    let ((to, to_offset), size) = (to, bytes.len() as u64);
+    let piece = Piece::of_buffer(to.id(), to_offset, size);
+    let record = |batch: &mut LaneState<_>, from_offset| {
+        batch.add_copy((to.id(), &to.handle(), to_offset), from_offset, size);
+        Ok(())
+    };
+    lane.stage(memory, &piece, |staging, at| staging.write(at, bytes), record)
+}
+
 #[test]
 fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is_done() {
     for given in [false, true] {
         let rig = Rig::new("integrated");
         let memory = memory(&rig);
         let (first, second) = (target(&memory, 400), target(&memory, 400));
-        let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
+        let lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
         let id = |buffer: &Buffer<_>| buffer.id();
-        lane.stage(&memory, (id(&first), &first.handle(), 0), &pattern(1, 400)).unwrap();
+        stage(&lane, &memory, (&first, 0), &pattern(1, 400)).unwrap();
         rig.device.pause_queues();
         let panics = || {
-            lane.flush_by(&memory, |device, queue, work| {
+            lane.flush_with(&memory, |device, queue, work| {
                 if given {
                     // SAFETY: all resources live until the end of the test.
                     unsafe { device.submit(queue, work) }.unwrap();
@@ -44,16 +60,16 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
             })
         };
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-        assert_eq!(lane.open_bytes(), 0);
+        assert_eq!(lane.statistics(&rig.tracker).1, 0);
         assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as the tracker knows");
         // It is not submitted again, and its memory is not reused while the queue reads it.
         lane.flush(&memory).unwrap();
         assert_eq!(rig.device.submitted(QUEUE), TimelineValue(u64::from(given)));
         lane.discard();
         let large = pattern(2, 400);
-        lane.stage(&memory, (id(&second), &second.handle(), 0), &large).unwrap();
+        stage(&lane, &memory, (&second, 0), &large).unwrap();
         lane.flush(&memory).unwrap();
-        let full = lane.stage(&memory, (id(&second), &second.handle(), 0), &large);
+        let full = stage(&lane, &memory, (&second, 0), &large);
         assert_eq!(full.is_err(), given, "the bytes of both are in use: {full:?}");
         rig.device.resume_queues();
         lane.flush(&memory).unwrap();
@@ -71,7 +87,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
 fn an_uploader_whose_device_is_lost_lets_go_of_everything_and_says_so_ever_after() {
     let rig = Rig::new("discrete-no-bar");
     let memory = memory(&rig);
-    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let buffer = target(&memory, 1000);
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
     rig.device.lose_device();
@@ -91,7 +107,7 @@ fn an_uploader_whose_device_is_lost_lets_go_of_everything_and_says_so_ever_after
 fn what_a_queue_refuses_stays_and_can_be_submitted_again() {
     let rig = Rig::new("discrete-no-bar");
     let memory = memory(&rig);
-    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let buffer = target(&memory, 1000);
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
     rig.device.fail_from(1, DeviceError::OutOfHostMemory);
@@ -117,14 +133,14 @@ fn a_batch_waits_for_the_latest_point_of_each_queue_that_it_was_given() {
     let rig = Rig::new("discrete-large-bar");
     let memory = memory(&rig);
     let target = target(&memory, 100);
-    let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
+    let lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
     let point = |queue, value| TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(value) };
     for (queue, value) in [(1, 5), (2, 7), (1, 3), (2, 9), (1, 4)] {
         lane.wait_for(point(queue, value));
     }
-    lane.stage(&memory, (target.id(), &target.handle(), 0), &pattern(1, 100)).unwrap();
+    stage(&lane, &memory, (&target, 0), &pattern(1, 100)).unwrap();
     let mut waits: Vec<TimelinePoint> = Vec::new();
-    let refused = lane.flush_by(&memory, |_, _, work| {
+    let refused = lane.flush_with(&memory, |_, _, work| {
         waits.extend(work.waits);
         Err(DeviceError::OutOfHostMemory)
     });
@@ -133,10 +149,10 @@ fn a_batch_waits_for_the_latest_point_of_each_queue_that_it_was_given() {
     // The batch was refused, and waits for the same when it is submitted again. The next one does not.
     for (offset, expected) in [(0, &waits[..]), (50, &[])] {
         if offset > 0 {
-            lane.stage(&memory, (target.id(), &target.handle(), offset), &pattern(1, 50)).unwrap();
+            stage(&lane, &memory, (&target, offset), &pattern(1, 50)).unwrap();
         }
         let mut found: Vec<TimelinePoint> = Vec::new();
-        let submitted = lane.flush_by(&memory, |device, queue, work| {
+        let submitted = lane.flush_with(&memory, |device, queue, work| {
             found.extend(work.waits);
             let work = Submission { waits: &[], copies: work.copies, ..Submission::default() };
             // SAFETY: all resources live until the end of the test.

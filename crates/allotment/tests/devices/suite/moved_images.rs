@@ -81,7 +81,7 @@ fn filled<F: Fixture>(
 ) -> Vec<Filled<F>> {
     let mut on_first = UploaderDesc::default();
     on_first.image_queue = Some(FIRST);
-    let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
+    let uploader = Uploader::new(&stage.memory, on_first).unwrap();
     let states = stage.gpu.fixture().image_states();
     let mut all = Vec::new();
     for seed in 0..count {
@@ -262,11 +262,11 @@ fn an_image_whose_state_is_not_known_stays_until_it_is<F: Fixture>(gpu: &Gpu<F>)
     assert_eq!(defragmenter.statistics().moves, 0, "their texels would be lost");
     assert!(images.iter().all(|image| image.state().is_none() && image.moves() == 0));
     let state = gpu.fixture().image_states()[0];
-    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     for image in &images {
         for part in Subresource::all(&layered(gpu), TEXEL) {
             assert_eq!(image.state(), None, "an upload of a part does not tell the state of the whole");
-            write::<F>(&mut uploader, image, &part, ImageState::<F>::default(), state);
+            write::<F>(&uploader, image, &part, ImageState::<F>::default(), state);
         }
         assert_eq!(image.state(), Some(state), "all parts are in it");
     }
@@ -278,7 +278,7 @@ fn an_image_whose_state_is_not_known_stays_until_it_is<F: Fixture>(gpu: &Gpu<F>)
 
 /// Writes a subresource.
 fn write<F: Fixture>(
-    uploader: &mut Uploader<F::Device>,
+    uploader: &Uploader<F::Device>,
     image: &Image<F::Device>,
     part: &Subresource,
     before: ImageState<F>,
@@ -297,23 +297,23 @@ fn an_upload_that_is_discarded_leaves_the_image_in_the_states_before_it<F: Fixtu
     let states = gpu.fixture().image_states();
     let (first, last) = (states[0], states[states.len() - 1]);
     let parts = Subresource::all(&desc, TEXEL);
-    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     let new = ImageState::<F>::default();
-    parts.iter().for_each(|part| write::<F>(&mut uploader, &image, part, new, first));
+    parts.iter().for_each(|part| write::<F>(&uploader, &image, part, new, first));
     assert_eq!(image.state(), Some(first));
     uploader.discard();
     assert_eq!(image.state(), None, "nothing was written");
 
-    parts.iter().for_each(|part| write::<F>(&mut uploader, &image, part, new, first));
+    parts.iter().for_each(|part| write::<F>(&uploader, &image, part, new, first));
     uploader.submit().unwrap();
     // One of them twice: the state of the first write comes back last.
-    write::<F>(&mut uploader, &image, &parts[1], first, last);
-    write::<F>(&mut uploader, &image, &parts[1], last, first);
-    write::<F>(&mut uploader, &image, &parts[2], first, last);
+    write::<F>(&uploader, &image, &parts[1], first, last);
+    write::<F>(&uploader, &image, &parts[1], last, first);
+    write::<F>(&uploader, &image, &parts[2], first, last);
     assert_eq!(image.state(), (first == last).then_some(first));
     uploader.discard();
     assert_eq!(image.state(), Some(first));
-    write::<F>(&mut uploader, &image, &parts[1], first, last);
+    write::<F>(&uploader, &image, &parts[1], first, last);
     drop(uploader);
     assert_eq!(image.state(), Some(first), "an uploader that is dropped discards");
 
@@ -339,7 +339,7 @@ fn an_image_with_a_part_in_another_state_stays_where_it_is<F: Fixture>(gpu: &Gpu
     stage.deletion_queue.reclaim();
     let mut on_first = UploaderDesc::default();
     on_first.image_queue = Some(FIRST);
-    let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
+    let uploader = Uploader::new(&stage.memory, on_first).unwrap();
     for filled in &images {
         let Subresource { mip_level, array_layer, extent, texel } = filled.parts[0];
         let after = *states.iter().find(|state| **state != filled.state).unwrap();

@@ -67,7 +67,7 @@ fn scattered<F: Fixture>(
     desc: &AllocationOptions,
     count: u64,
 ) -> Vec<(Buffer<F::Device>, Vec<u8>)> {
-    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     let mut all = Vec::new();
     for i in 0..count {
         let bytes = pattern(i, SIZE + i);
@@ -180,7 +180,7 @@ pub(super) fn written_images<F: Fixture>(
 ) -> Vec<(Image<F::Device>, Vec<u8>)> {
     let mut on_first = UploaderDesc::default();
     on_first.image_queue = Some(FIRST);
-    let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
+    let uploader = Uploader::new(&stage.memory, on_first).unwrap();
     let state = state(stage.gpu);
     let mut images: Vec<(Image<F::Device>, Vec<u8>)> = Vec::new();
     for i in 0..64 {
@@ -481,7 +481,7 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
         for thread in 0..2u64 {
             let (stage, defragmenter, done) = (&stage, &defragmenter, &done);
             scope.spawn(move || {
-                let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+                let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
                 let mut live: Vec<(Buffer<F::Device>, Vec<u8>)> = Vec::new();
                 for i in 0..150u64 {
                     let bytes = pattern(thread << 32 | i, SIZE / 2 + i);

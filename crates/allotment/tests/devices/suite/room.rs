@@ -44,7 +44,7 @@ fn written<F: Fixture>(
     options: &AllocationOptions,
     kib: &[u64],
 ) -> Vec<(Buffer<F::Device>, Vec<u8>)> {
-    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     let mut all = Vec::new();
     for (i, size) in (0..).zip(kib.iter().map(|kib| kib * KIB)) {
         let bytes = pattern(i, size);
@@ -79,7 +79,7 @@ fn buffers_move_so_that_a_large_one_fits<F: Fixture>(gpu: &Gpu<F>) {
     // Half of them were in the way.
     assert_eq!(buffers.iter().map(|(buffer, _)| buffer.moves()).sum::<u32>(), 4);
     let bytes = pattern(99, 512 * KIB);
-    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     uploader.initialize(&large, 0, &bytes).unwrap();
     uploader.submit().unwrap();
     stage.wait_idle();

@@ -53,7 +53,7 @@ fn waiting<F: Fixture>(stage: &Stage<'_, F>, staging: u64) -> Uploader<F::Device
     uploader(stage, staging, WhenFull::Wait(PATIENCE))
 }
 
-fn submit<F: Fixture>(stage: &Stage<'_, F>, uploader: &mut Uploader<F::Device>) {
+fn submit<F: Fixture>(stage: &Stage<'_, F>, uploader: &Uploader<F::Device>) {
     let there = uploader.submit().unwrap();
     stage.tracker.wait_all(&there, PATIENCE).unwrap();
     assert!(stage.tracker.are_reached(&there));
@@ -66,12 +66,12 @@ fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &Buffer<F::Device>) ->
 
 fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 256 * KIB);
+    let uploader = waiting(&stage, 256 * KIB);
     for memory_usage in MemoryUsage::ALL {
         let buffer = stage.buffer(100_003, memory_usage);
         let mut expected = pattern(1, 100_003);
         uploader.initialize(&buffer, 0, &expected).unwrap();
-        submit(&stage, &mut uploader);
+        submit(&stage, &uploader);
         for (offset, size) in [(99_999, 4), (1, 66_000), (65_535, 2), (50_000, 0)] {
             let part = pattern(offset, size);
             match uploader.update(&buffer, offset, &part) {
@@ -83,7 +83,7 @@ fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
             }
             expected[offset as usize..][..size as usize].copy_from_slice(&part);
         }
-        submit(&stage, &mut uploader);
+        submit(&stage, &uploader);
         stage.assert_holds(&buffer, &expected, memory_usage);
     }
     let statistics = uploader.statistics();
@@ -92,7 +92,7 @@ fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
 
 fn updates_of_the_same_bytes_arrive_in_their_order<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     let buffer = stage.buffer(4096, MemoryUsage::GpuOnly);
     let mut expected = pattern(0, 4096);
     uploader.update(&buffer, 0, &expected).unwrap();
@@ -102,13 +102,13 @@ fn updates_of_the_same_bytes_arrive_in_their_order<F: Fixture>(gpu: &Gpu<F>) {
         uploader.update(&buffer, offset, &part).unwrap();
         expected[offset as usize..][..size as usize].copy_from_slice(&part);
     }
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     stage.assert_holds(&buffer, &expected, "the last update of each byte");
 }
 
 fn small_writes_go_together_in_one_submission<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     let buffers: Vec<_> = (0..20).map(|_| stage.buffer(1000, MemoryUsage::GpuOnly)).collect();
     for (i, buffer) in (0..).zip(&buffers) {
         // Not in the order of their places.
@@ -117,7 +117,7 @@ fn small_writes_go_together_in_one_submission<F: Fixture>(gpu: &Gpu<F>) {
         }
     }
     assert_eq!(uploader.statistics().submissions, 0);
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     assert_eq!((uploader.statistics().submissions, uploader.statistics().copies), (1, 100));
     for (i, buffer) in (0..).zip(&buffers) {
         let expected: Vec<u8> = (0..5).flat_map(|part| pattern(i + part, 200)).collect();
@@ -127,18 +127,18 @@ fn small_writes_go_together_in_one_submission<F: Fixture>(gpu: &Gpu<F>) {
 
 fn more_bytes_than_staging_memory_go_in_pieces<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 64 * KIB);
+    let uploader = waiting(&stage, 64 * KIB);
     let buffer = stage.buffer(700_001, MemoryUsage::GpuOnly);
     let bytes = pattern(1, 700_001);
     uploader.update(&buffer, 0, &bytes).unwrap();
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     stage.assert_holds(&buffer, &bytes, "all pieces");
     assert!(uploader.statistics().submissions >= 700_001 / (64 * KIB));
 }
 
 fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = uploader(&stage, 64 * KIB, WhenFull::Refuse);
+    let uploader = uploader(&stage, 64 * KIB, WhenFull::Refuse);
     let buffer = stage.buffer(100_000, MemoryUsage::GpuOnly);
     let (first, second) = (pattern(1, 40_000), pattern(2, 40_000));
     uploader.update(&buffer, 0, &first).unwrap();
@@ -161,7 +161,7 @@ fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixtur
         }
         written => written.unwrap(),
     }
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     let mut expected = vec![0; 90_000];
     let mut transfer = allotment::memory::Transfer::new(stage.memory.allocator(), FIRST, 64 * KIB).unwrap();
     buffer.with_raw(|raw| transfer.download_from(raw, 0, &mut expected)).unwrap();
@@ -171,7 +171,7 @@ fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixtur
 
 fn a_target_that_is_dropped_before_its_bytes_go_does_no_harm<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     let kept = stage.buffer(5000, MemoryUsage::GpuOnly);
     uploader.update(&kept, 0, &pattern(1, 5000)).unwrap();
     for i in 0..20 {
@@ -180,7 +180,7 @@ fn a_target_that_is_dropped_before_its_bytes_go_does_no_harm<F: Fixture>(gpu: &G
         drop(gone);
         assert_eq!(stage.deletion_queue.reclaim().count, 0, "its bytes have not gone");
     }
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     assert_eq!(stage.deletion_queue.reclaim().count, 20);
     stage.assert_holds(&kept, &pattern(1, 5000), "what was not dropped");
     // One that is never submitted holds nothing when the uploader goes.
@@ -197,11 +197,11 @@ fn a_batch_waits_for_what_it_was_told<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let stage = Stage::new(gpu);
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.queue) = (1 << 20, Some(QueueIndex(1)));
-    let mut uploader = Uploader::new(&stage.memory, desc).unwrap();
+    let uploader = Uploader::new(&stage.memory, desc).unwrap();
     let buffer = stage.buffer(500_000, MemoryUsage::GpuOnly);
     let mut old = pattern(0, 500_000);
     uploader.update(&buffer, 0, &old).unwrap();
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     for round in 1..10 {
         let target = stage.buffer(500_000, MemoryUsage::Readback);
         let recording = stage.tracker.record("reads the old bytes");
@@ -209,7 +209,7 @@ fn a_batch_waits_for_what_it_was_told<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
         uploader.wait_for(point).unwrap();
         let new = pattern(round, 500_000);
         uploader.update(&buffer, 0, &new).unwrap();
-        submit(&stage, &mut uploader);
+        submit(&stage, &uploader);
         stage.assert_holds(&target, &old, round);
         stage.assert_holds(&buffer, &new, round);
         old = new;
@@ -222,7 +222,7 @@ const TEXEL: TexelBlock = TexelBlock::new(4);
 /// Writes an image of this extent in two boxes, one above the other, and compares what comes back.
 fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: u64) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, staging);
+    let uploader = waiting(&stage, staging);
     let info = ImageDesc::new(width, height, gpu.fixture().image_format());
     let desc = MemoryUsage::GpuOnly.with_name("image");
     let image = stage.memory.create_image(&info.into(), &desc).unwrap();
@@ -262,7 +262,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
         // is not used on another queue.
         unsafe { uploader.write_image(&image, &write, part) }.unwrap();
     }
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
 
     let pitch = TEXEL.row_pitch(width, &gpu.properties().limits);
     let back = stage.buffer(pitch * u64::from(height), MemoryUsage::Readback);
@@ -308,7 +308,7 @@ fn an_image_larger_than_staging_memory_goes_row_by_row<F: Fixture>(gpu: &Gpu<F>)
 /// Writes random boxes of random subresources, of which a part does not exist.
 fn write_random_boxes<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc, texel: TexelBlock, seed: u64) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     let options = MemoryUsage::GpuOnly.with_name("image");
     let image = stage.memory.create_image(&desc.into(), &options).unwrap();
     let after = gpu.fixture().image_states()[0];
@@ -354,7 +354,7 @@ fn write_random_boxes<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc, texel: TexelBlo
             if texel.width > 1 {
                 // Of boxes of a compressed image in one submission, Debian 12's validation layer reports hazards, though
                 // barriers are the same as for other formats.
-                submit(&stage, &mut uploader);
+                submit(&stage, &uploader);
             }
         } else {
             let refused = done.unwrap_err();
@@ -364,7 +364,7 @@ fn write_random_boxes<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc, texel: TexelBlo
         }
     }
     assert!(written.iter().all(|&count| count > 20), "{written:?}");
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
 }
 
 fn boxes_that_an_image_does_not_have_are_refused_and_all_others_are_written<F: Fixture>(gpu: &Gpu<F>) {
@@ -383,7 +383,7 @@ fn boxes_that_an_image_does_not_have_are_refused_and_all_others_are_written<F: F
 
 fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let (stage, other) = (Stage::new(gpu), Stage::new(gpu));
-    let mut uploader = waiting(&stage, 64 * KIB);
+    let uploader = waiting(&stage, 64 * KIB);
     let buffer = stage.buffer(1000, MemoryUsage::GpuOnly);
     for (offset, size) in [(0, 1001), (1000, 1), (999, 2), (u64::MAX, 1), (u64::MAX - 3, 8)] {
         let bytes = pattern(0, size);
@@ -415,7 +415,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
 
 fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     for memory_usage in MemoryUsage::ALL {
         let buffer = stage.buffer(4096, memory_usage);
         if is_read_only(&stage, &buffer) {
@@ -427,7 +427,7 @@ fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(g
                 uploader.submit().unwrap();
             }
             uploader.initialize(&buffer, 1000, &pattern(2, 2000)).unwrap();
-            submit(&stage, &mut uploader);
+            submit(&stage, &uploader);
             let mut expected = pattern(1, 4096);
             expected[1000..3000].copy_from_slice(&pattern(2, 2000));
             stage.assert_holds(&buffer, &expected, (memory_usage, submitted));
@@ -445,13 +445,13 @@ fn any_number_of_small_updates_arrives_in_any_order<F: Fixture>(gpu: &Gpu<F>) {
         _ => (i * 1009) % COUNT,
     };
     for order in 0..3 {
-        let mut uploader = waiting(&stage, 1 << 20);
+        let uploader = waiting(&stage, 1 << 20);
         let bytes = pattern(order, COUNT * 64);
         for i in 0..COUNT {
             let at = place(order, i) * 64;
             uploader.update(&buffer, at, &bytes[at as usize..][..64]).unwrap();
         }
-        submit(&stage, &mut uploader);
+        submit(&stage, &uploader);
         stage.assert_holds(&buffer, &bytes, order);
         let statistics = uploader.statistics();
         assert!(order != 0 || statistics.copies <= statistics.submissions * 2, "neighbours go together");
@@ -460,7 +460,7 @@ fn any_number_of_small_updates_arrives_in_any_order<F: Fixture>(gpu: &Gpu<F>) {
 
 fn a_wait_for_what_cannot_be_is_refused_and_changes_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     let buffer = stage.buffer(1000, MemoryUsage::GpuOnly);
     let queue = QueueIndex(200);
     let point = TimelinePoint { queue, value: TimelineValue(1) };
@@ -468,16 +468,16 @@ fn a_wait_for_what_cannot_be_is_refused_and_changes_nothing<F: Fixture>(gpu: &Gp
     let point = TimelinePoint { queue: uploader.queues()[0], value: TimelineValue(u64::MAX) };
     assert_eq!(uploader.wait_for(point), Err(UploadError::WaitsForItself { point }));
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     stage.assert_holds(&buffer, &pattern(1, 1000), "as if it had not been requested");
 }
 
 fn what_is_discarded_does_not_arrive_and_keeps_nothing_alive<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
-    let mut uploader = waiting(&stage, 1 << 20);
+    let uploader = waiting(&stage, 1 << 20);
     let (kept, gone) = (stage.buffer(5000, MemoryUsage::GpuOnly), stage.buffer(5000, MemoryUsage::GpuOnly));
     uploader.update(&kept, 0, &pattern(1, 5000)).unwrap();
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     uploader.update(&kept, 0, &pattern(2, 4000)).unwrap();
     uploader.update(&gone, 0, &pattern(3, 5000)).unwrap();
     drop(gone);
@@ -487,7 +487,7 @@ fn what_is_discarded_does_not_arrive_and_keeps_nothing_alive<F: Fixture>(gpu: &G
     assert_eq!(uploader.statistics().open_bytes, 0);
     assert_eq!(stage.deletion_queue.reclaim().count, 1);
     uploader.update(&kept, 4500, &pattern(4, 500)).unwrap();
-    submit(&stage, &mut uploader);
+    submit(&stage, &uploader);
     let statistics = uploader.statistics();
     assert_eq!((statistics.batches_in_flight, statistics.bytes_in_flight), (0, 0));
     let mut expected = pattern(1, 5000);

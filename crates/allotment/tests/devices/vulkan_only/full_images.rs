@@ -383,29 +383,28 @@ fn an_image_is_not_left_in_no_layout(gpu: &Vulkan) {
 
 fn texels_that_no_copy_reaches_are_refused_before_they_are_staged(gpu: &Vulkan) {
     let stage = Stage::new(gpu);
-    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
-    let mut refused =
-        |raw: vk::ImageCreateInfo<'static>, texel, change: fn(&mut ImageWrite<vk::ImageLayout>)| {
-            // SAFETY: nothing is pointed at, and each is valid on this device, as is asked below.
-            let info = unsafe { ImageInfo::from_raw(raw) };
-            let image = stage.memory.create_image(&info, &MemoryUsage::GpuOnly.with_name("image")).unwrap();
-            let vk::Extent3D { width, height, depth } = raw.extent;
-            let after = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
-            let mut write = ImageWrite::whole([width, height, depth], texel, after);
-            change(&mut write);
-            let bytes =
-                vec![7; (texel.row_bytes(width) * u64::from(texel.rows(height)) * u64::from(depth)) as usize];
-            // SAFETY: the image is new, and this the only queue.
-            let done = unsafe { uploader.write_image(&image, &write, &bytes) };
-            assert_eq!(uploader.statistics().staged_bytes, 0);
-            match done {
-                Err(UploadError::ImageCopy { error, name }) => {
-                    assert_eq!(name.as_str(), "image");
-                    error
-                }
-                other => panic!("{other:?}"),
+    let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let refused = |raw: vk::ImageCreateInfo<'static>, texel, change: fn(&mut ImageWrite<vk::ImageLayout>)| {
+        // SAFETY: nothing is pointed at, and each is valid on this device, as is asked below.
+        let info = unsafe { ImageInfo::from_raw(raw) };
+        let image = stage.memory.create_image(&info, &MemoryUsage::GpuOnly.with_name("image")).unwrap();
+        let vk::Extent3D { width, height, depth } = raw.extent;
+        let after = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
+        let mut write = ImageWrite::whole([width, height, depth], texel, after);
+        change(&mut write);
+        let bytes =
+            vec![7; (texel.row_bytes(width) * u64::from(texel.rows(height)) * u64::from(depth)) as usize];
+        // SAFETY: the image is new, and this the only queue.
+        let done = unsafe { uploader.write_image(&image, &write, &bytes) };
+        assert_eq!(uploader.statistics().staged_bytes, 0);
+        match done {
+            Err(UploadError::ImageCopy { error, name }) => {
+                assert_eq!(name.as_str(), "image");
+                error
             }
-        };
+            other => panic!("{other:?}"),
+        }
+    };
     let usage = vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED;
     let color = vk::ImageUsageFlags::COLOR_ATTACHMENT;
     let plain = super::image_info(vk::ImageTiling::OPTIMAL).usage(usage);

@@ -1,0 +1,381 @@
+//! The uploads over one queue: staging memory that all threads share, and the copies from it.
+//!
+//! ```text
+//!   staging   ▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓ ▒▒▒▒ ╌╌╌╌ ░░░░     two batches in flight, one that is filled, a range that a thread fills
+//!   copies    [mesh 0..4096][mesh 8192..9000][sky …]     of the one that is filled, by target and offset
+//! ```
+//!
+//! A batch is a recording: the first staged bytes open it, and it is submitted as a whole, so a target that is
+//! dropped meanwhile stays alive until its bytes have arrived. The copies of a batch run in any order, so bytes
+//! that overlap others of the same batch begin a new batch. Bytes that follow others both in the target and in
+//! staging memory extend their copy.
+//!
+//! # A write, from many threads
+//!
+//! ```text
+//!   reserve a range        locked, or waits for its turn (`room`)
+//!   copy the bytes         unlocked; small ones under the lock
+//!   record the copy        locked: the target's handle of now, into the batch that is open now
+//! ```
+//!
+//! A range that is reserved belongs to its writer: a submission in between leaves it alone, and a writer that fails or
+//! panics gives it back. A large write does this for each of its pieces, in order, so other writes come in between. No lock
+//! is held while a thread waits for the GPU or copies many bytes, so whoever submits holds the lock as long as it takes to
+//! hand the batch to the queue, and never waits for a writer.
+//!
+//! # Locks
+//!
+//! The lane's lock comes first, then that of opening recordings, then that of a relocatable target. A step of
+//! defragmentation holds the second while it takes the third.
+//!
+//! # Cost
+//!
+//! Staging costs a binary search among the copies of the batch and an insertion, so their number has a
+//! [limit](MAX_COPIES). Batches in flight and their targets are kept in lists, oldest first, about 16 bytes a
+//! target; a write to host-visible memory searches them.
+
+mod batch;
+mod room;
+
+use core::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::RingDesc;
+use super::error::{RingError, UploadError};
+use super::staging_ranges::StagingRanges;
+use super::tracked_buffer::TrackedBuffer;
+use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
+#[cfg(test)]
+use crate::device::{Submission, TimelineValue};
+use crate::lifetime::SubmissionTracker;
+use crate::memory::{AccessError, AllocationId, MappedBuffer, OwningAllocator};
+use crate::sync::{locked, try_locked};
+use allotment_suballoc::Alignment;
+
+pub(super) use batch::{LaneState, LaneStatistics, StagedImage};
+
+/// Batches in staging memory, so that one can be filled while others are copied.
+pub(super) const BATCHES: u64 = 4;
+
+/// Most pieces of large writes that fit at once, so that no writer has more than its share of the memory.
+const PIECES: u64 = 8;
+
+/// Batches of large writes in flight, at most: see `room`.
+const LARGE_IN_FLIGHT: usize = 1;
+
+/// Least bytes of a piece, where there are as many: less is not worth a turn.
+const LEAST_PIECE: u64 = 4096;
+
+/// Alignment of staged bytes for buffers.
+const STAGED_AT: Alignment = match Alignment::new(64) {
+    Ok(alignment) => alignment,
+    Err(_) => panic!("64 is a power of two"),
+};
+
+/// The policy if staging memory is full of pending bytes.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::{UploadError, Uploader, UploaderDesc, WhenFull};
+///
+/// let mut desc = UploaderDesc::default();
+/// (desc.staging, desc.when_full) = (4096, WhenFull::Refuse);
+/// let uploader = Uploader::new(gpu.memory(), desc)?;
+/// let mesh = gpu.create_buffer(&BufferDesc::new(8192), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let refused = uploader.update(&mesh, 0, &[7; 8192]);
+/// assert!(matches!(refused, Err(UploadError::Full { .. })), "and the thread has not waited");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Wait for the device, at most this long for each batch. Only the thread that writes waits, in the order in which
+    /// threads came; small writes wait only where many of them are pending.
+    Wait(Duration),
+    /// Refuse the whole write, and name what to wait for. A batch is then not submitted when it grows large, only
+    /// if its copies would overlap or be too many.
+    Refuse,
+}
+
+/// Bytes that are staged as a whole.
+pub(super) struct Piece {
+    pub(super) size: u64,
+    /// Of the offset in staging memory.
+    pub(super) alignment: Alignment,
+    /// The target and the offset in it, for a buffer.
+    pub(super) target: Option<(AllocationId, u64)>,
+}
+
+impl Piece {
+    /// Describes bytes for a buffer.
+    pub(super) fn of_buffer(target: AllocationId, to_offset: u64, size: u64) -> Self {
+        Self { size, alignment: STAGED_AT, target: Some((target, to_offset)) }
+    }
+}
+
+/// The uploads over one queue.
+pub(super) struct Lane<D: Device> {
+    queue: QueueIndex,
+    capacity: u64,
+    when_full: WhenFull,
+    /// Created for the first bytes.
+    staging: OnceLock<TrackedBuffer<D>>,
+    /// Locked while it is created, which calls the driver: threads that submit have no need to wait for that.
+    creating: Mutex<()>,
+    state: Mutex<LaneState<D>>,
+    /// Notified of what threads wait for with `state` unlocked: see `room`.
+    changed: Condvar,
+}
+
+impl<D: Device> Lane<D> {
+    /// Creates a lane over a queue, with staging memory of `capacity` bytes on first use.
+    pub(super) fn new(queue: QueueIndex, capacity: u64, when_full: WhenFull) -> Self {
+        Self {
+            queue,
+            capacity,
+            when_full,
+            staging: OnceLock::new(),
+            creating: Mutex::new(()),
+            state: Mutex::new(LaneState::new(StagingRanges::new(capacity))),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn queue(&self) -> QueueIndex {
+        self.queue
+    }
+
+    /// Returns the most bytes that are staged at once; longer writes are split.
+    pub(super) fn piece(&self) -> u64 {
+        match self.when_full {
+            // Multiples, so that neighbours in the target can be neighbours in staging memory.
+            WhenFull::Wait(_) => {
+                STAGED_AT.align_down(self.capacity / PIECES).max(LEAST_PIECE).min(self.capacity).max(1)
+            }
+            // A write is refused as a whole, so it is not split.
+            WhenFull::Refuse => self.capacity,
+        }
+    }
+
+    /// Refuses a write that never fits, if writes are not split.
+    pub(super) fn check(&self, requested: u64) -> Result<(), UploadError> {
+        // With `Wait` a large write is split into pieces, each of which fits.
+        if self.when_full == WhenFull::Refuse && requested > self.capacity {
+            return Err(RingError::NeverFits { requested, capacity: self.capacity }.into());
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LaneState<D>> {
+        locked(&self.state)
+    }
+
+    /// Returns the staging memory, which the first write creates.
+    fn staging(&self, memory: &OwningAllocator<D>) -> Result<&MappedBuffer<D>, UploadError> {
+        if let Some(staging) = self.staging.get() {
+            return Ok(staging.get());
+        }
+        let _creating = locked(&self.creating);
+        if self.staging.get().is_none() {
+            let tracker = memory.deletion_queue().tracker();
+            // It is only copied from, so it needs no further usage.
+            let desc = RingDesc::upload(self.capacity);
+            let info = BufferDesc::new(desc.capacity).with_usage(desc.usage).into();
+            let buffer = MappedBuffer::new(memory.allocator(), &info, &desc.memory)?;
+            let buffer = TrackedBuffer::new(tracker, buffer)?;
+            self.lock().expect_batches();
+            // Nothing else sets it.
+            let _ = self.staging.set(buffer);
+        }
+        match self.staging.get() {
+            Some(staging) => Ok(staging.get()),
+            None => unreachable!("created just now, or before"),
+        }
+    }
+
+    /// Stages a piece: `fill` copies it to an offset of staging memory, and `record` adds its copy from there to the batch,
+    /// whose recording is open. No other lock than those of this module's description may be taken by `record`.
+    pub(super) fn stage(
+        &self,
+        memory: &OwningAllocator<D>,
+        piece: &Piece,
+        fill: impl Fn(&MappedBuffer<D>, u64) -> Result<(), AccessError>,
+        record: impl FnOnce(&mut LaneState<D>, u64) -> Result<(), UploadError>,
+    ) -> Result<(), UploadError> {
+        let staging = self.staging(memory)?;
+        // Dropped after the lock, which it takes: where it is not used up, it gives its range back.
+        let reserved;
+        let (mut state, is_small) = match self.room(memory, piece)? {
+            room::Room::Chunk(state, offset) => {
+                fill(staging, offset)?;
+                // After the bytes are written: an open recording holds back what other code releases, and a refused write
+                // would leave one without bytes.
+                let mut state = state;
+                state.record(memory, |state| record(state, offset))?;
+                state.ranges.use_small(piece.size);
+                (state, true)
+            }
+            room::Room::Reserved(reservation) => {
+                reserved = reservation;
+                let offset = reserved.offset();
+                fill(staging, offset)?;
+                let mut state = self.unpaused(self.lock());
+                // The device may be lost, or the uploader stopped, since the range was reserved.
+                state.check()?;
+                self.make_way(&mut state, memory, piece)?;
+                state.record(memory, |state| record(state, offset))?;
+                let is_small = reserved.use_up(&mut state);
+                (state, is_small)
+            }
+        };
+        let submitted = self.count_staged(&mut state, memory, piece.size, is_small);
+        // Whoever waits for the writer of this piece can submit it now.
+        state.wake(&self.changed);
+        submitted
+    }
+
+    /// Submits the batch where the piece must come after others of it.
+    fn make_way(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        piece: &Piece,
+    ) -> Result<(), UploadError> {
+        // Copies of one batch run in any order: only a later batch can overwrite these bytes for certain.
+        let later = piece.target.is_some_and(|(target, to_offset)| {
+            state.is_list_full() || state.overlaps(target, to_offset, piece.size)
+        });
+        if later { self.flush_locked(state, memory) } else { Ok(()) }
+    }
+
+    /// Counts staged bytes, and submits a batch that is large enough, so that the device works while the next is
+    /// filled.
+    fn count_staged(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        size: u64,
+        is_small: bool,
+    ) -> Result<(), UploadError> {
+        state.count(size);
+        // Not with `Refuse`: the caller decides when its writes are submitted.
+        if self.when_full != WhenFull::Refuse
+            && self.is_batch_full(state)
+            && (is_small || self.has_turn_for_large(state, memory.deletion_queue().tracker()))
+        {
+            self.flush_locked(state, memory)?;
+        }
+        Ok(())
+    }
+
+    fn is_batch_full(&self, state: &LaneState<D>) -> bool {
+        state.open_bytes() >= self.capacity / BATCHES
+    }
+
+    pub(super) fn wait_for(&self, point: TimelinePoint) {
+        self.lock().wait_for(point);
+    }
+
+    /// Returns whether bytes for this buffer are staged or pending.
+    pub(super) fn writes_to(&self, tracker: &SubmissionTracker, target: AllocationId) -> bool {
+        self.lock().writes_to(tracker, target)
+    }
+
+    /// Submits the open batch, if there is one. Returns the point at which everything that was staged has arrived.
+    pub(super) fn flush(&self, memory: &OwningAllocator<D>) -> Result<Option<TimelinePoint>, UploadError> {
+        let mut state = self.lock();
+        state.check_lost()?;
+        let submitted = self.flush_locked(&mut state, memory);
+        state.wake(&self.changed);
+        submitted?;
+        // Also where this call submitted nothing: a batch that grew large has submitted itself before.
+        Ok(state.last())
+    }
+
+    /// Submits the open batch by a closure.
+    #[cfg(test)]
+    pub(super) fn flush_with(
+        &self,
+        memory: &OwningAllocator<D>,
+        submit: impl FnOnce(&D, QueueIndex, &Submission<'_, D>) -> Result<TimelineValue, DeviceError>,
+    ) -> Result<(), UploadError> {
+        self.flush_by(&mut self.lock(), memory, submit)
+    }
+
+    /// Drops the open batch, which was not submitted.
+    pub(super) fn discard(&self) {
+        let mut state = self.lock();
+        state.discard();
+        state.wake(&self.changed);
+    }
+
+    /// Notes that the device is lost, and drops the open batch: nothing is staged from now on.
+    pub(super) fn lose(&self) {
+        let mut state = self.lock();
+        state.is_lost = true;
+        state.discard();
+        state.wake(&self.changed);
+    }
+
+    /// Submits the open batch, and keeps threads from opening another until [`resume`](Self::resume): those that write wait,
+    /// those that submit do not.
+    pub(super) fn pause(&self, memory: &OwningAllocator<D>) -> Result<(), UploadError> {
+        let mut state = self.lock();
+        let submitted = self.flush_locked(&mut state, memory);
+        state.wake(&self.changed);
+        submitted?;
+        state.pauses += 1;
+        Ok(())
+    }
+
+    pub(super) fn resume(&self) {
+        let mut state = self.lock();
+        state.pauses -= 1;
+        state.wake(&self.changed);
+    }
+
+    /// Waits until no thread keeps others from staging.
+    pub(super) fn until_resumed(&self) {
+        drop(self.unpaused(self.lock()));
+    }
+
+    /// Waits until no thread keeps others from staging. That takes as long as a step of defragmentation.
+    fn unpaused<'a>(&'a self, mut state: MutexGuard<'a, LaneState<D>>) -> MutexGuard<'a, LaneState<D>> {
+        while state.pauses > 0 {
+            state.sleeping += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.sleeping -= 1;
+        }
+        state
+    }
+
+    /// Returns statistics, the bytes of the open batch, and batches in flight with their bytes.
+    pub(super) fn statistics(&self, tracker: &SubmissionTracker) -> (LaneStatistics, u64, (u64, u64)) {
+        let state = self.lock();
+        (state.statistics(), state.open_bytes(), state.in_flight(tracker))
+    }
+
+    /// Returns the bytes that are staged or in flight, where queues have reached these points. Asks no driver, and waits for
+    /// no lock: `None` where a thread stages right now.
+    pub(super) fn bytes_in_use(&self, is_reached: impl Fn(TimelinePoint) -> bool) -> Option<u64> {
+        try_locked(&self.state).map(|state| state.bytes_in_use(is_reached))
+    }
+}
+
+impl<D: Device> Drop for Lane<D> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.discard();
+        if state.is_abandoned() {
+            // A queue may use the memory at any time.
+            core::mem::forget(self.staging.take());
+        }
+    }
+}
+
+/// Returns the error of a lost device.
+fn lost() -> UploadError {
+    DeviceError::Lost.into()
+}
