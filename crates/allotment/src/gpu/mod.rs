@@ -496,6 +496,7 @@ impl<D: Device> Gpu<D> {
         reclaimed += self.shared.descriptors.reclaim();
         reclaimed += self.shared.command_allocators.reclaim();
         self.reclaim_readback();
+        self.shared.uploader.poll();
         reclaimed
     }
 

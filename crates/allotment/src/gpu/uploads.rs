@@ -5,7 +5,7 @@ use core::fmt;
 use crate::device::Device;
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{Buffer, Image};
-use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
+use crate::upload::{ImageWrite, UploadError, UploadHandle, Uploader, UploaderStatistics};
 
 /// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
 ///
@@ -31,11 +31,48 @@ use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
 pub struct Uploads<'a, D: Device> {
     uploader: &'a Uploader<D>,
     tracker: &'a SubmissionTracker,
+    handle: Option<&'a UploadHandle>,
 }
 
 impl<'a, D: Device> Uploads<'a, D> {
     pub(super) fn new(uploader: &'a Uploader<D>, tracker: &'a SubmissionTracker) -> Self {
-        Self { uploader, tracker }
+        Self { uploader, tracker, handle: None }
+    }
+
+    /// Returns the same with a handle, which knows of the writes that follow.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::UploadHandle;
+    ///
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let handle = UploadHandle::new();
+    /// gpu.uploads().with_handle(&handle).write_buffer(&mesh, 0, &[7; 4096])?;
+    /// gpu.wait(gpu.uploads().submit()?)?;
+    /// gpu.reclaim(); // or the end of a frame
+    /// assert!(handle.status().is_final());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_handle<'b>(&self, handle: &'b UploadHandle) -> Uploads<'b, D>
+    where
+        'a: 'b,
+    {
+        Uploads { uploader: self.uploader, tracker: self.tracker, handle: Some(handle) }
+    }
+
+    /// Refuses all writes until [`resume`](Self::resume), and wakes the threads that wait for staging memory: their writes
+    /// return [`UploadError::Interrupted`]. Frames submit as before.
+    pub fn stop(&self) {
+        self.uploader.stop();
+    }
+
+    /// Accepts writes again after [`stop`](Self::stop).
+    pub fn resume(&self) {
+        self.uploader.resume();
     }
 
     /// Writes bytes of a buffer that no submitted work uses yet: the first contents of a mesh, say.
@@ -63,7 +100,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// than the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
     #[inline(never)]
     pub fn write_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.uploader.initialize(to, offset, bytes)
+        self.uploader.initialize_as(self.handle, to, offset, bytes)
     }
 
     /// Writes bytes of a buffer that submitted work may still use: the copy waits for everything that any queue was
@@ -95,7 +132,7 @@ impl<'a, D: Device> Uploads<'a, D> {
         // The queue that copies may be another one than those that read, and queues run side by side. In one call: a
         // submission by another thread would use up the waits of a call before, and the batch of this write would not have
         // them.
-        self.uploader.update_after(to, offset, bytes, &self.tracker.submitted())
+        self.uploader.update_as(self.handle, to, offset, bytes, &self.tracker.submitted())
     }
 
     /// Writes texels of an image.
@@ -138,7 +175,7 @@ impl<'a, D: Device> Uploads<'a, D> {
         bytes: &[u8],
     ) -> Result<(), UploadError> {
         // SAFETY: as the caller promises.
-        unsafe { self.uploader.write_image(to, write, bytes) }
+        unsafe { self.uploader.write_image_as(self.handle, to, write, bytes) }
     }
 
     /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for

@@ -211,13 +211,83 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// The staging memory stayed full for longer than the timeout.
+    /// The staging memory stayed full for longer than the timeout, and nothing was written.
     TimedOut {
         /// The point that was waited for.
         point: TimelinePoint,
         /// Name of the target, if it has one.
         name: ShortName,
     },
+    /// The write ended before all of its bytes were staged. Write the rest again once the reason is gone.
+    Interrupted {
+        /// Why.
+        by: Interruption,
+        /// Bytes from the start that are written, or staged and will be.
+        written: u64,
+        /// Bytes behind them. Of these, a piece may be staged as well where the queue refused its submission.
+        remaining: u64,
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
+}
+
+/// Why a write ended before all of its bytes were staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interruption {
+    /// Its [handle](super::UploadHandle) was cancelled.
+    Cancelled,
+    /// The uploader was [stopped](super::Uploader::stop).
+    Stopped,
+    /// Staging memory stayed full for longer than the timeout, until this point. Wait longer, or make it larger.
+    TimedOut(TimelinePoint),
+    /// The queue or the driver returned an error. After [`DeviceError::Lost`] only a new device helps.
+    Device(DeviceError),
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("its handle was cancelled"),
+            Self::Stopped => f.write_str("the uploader was stopped, resume it first"),
+            Self::TimedOut(point) => write!(
+                f,
+                "timed out waiting for staging memory: queue {} did not reach {}, wait longer or make it larger",
+                point.queue.0, point.value.0
+            ),
+            Self::Device(error) => write!(f, "the queue refused: {error}"),
+        }
+    }
+}
+
+impl UploadError {
+    /// Returns the error of a write of which `written` bytes are written or staged.
+    pub(super) fn interrupted(self, written: u64, remaining: u64) -> Self {
+        let by = match self {
+            Self::Interrupted { by, .. } => by,
+            _ if written == 0 => return self,
+            Self::TimedOut { point, .. } => Interruption::TimedOut(point),
+            Self::Device { source, .. } => Interruption::Device(source),
+            // Memory that is not host-coherent could not be flushed.
+            Self::Access(AccessError::Device { source, .. }) => Interruption::Device(source),
+            // Checks of the target, which come before any byte is written.
+            _ => return self,
+        };
+        Self::Interrupted { by, written, remaining, name: ShortName::NONE }
+    }
+
+    pub(super) fn from_interruption(by: Interruption) -> Self {
+        Self::Interrupted { by, written: 0, remaining: 0, name: ShortName::NONE }
+    }
+
+    /// Returns whether the device is lost.
+    pub(super) fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Device { source: DeviceError::Lost, .. }
+                | Self::Access(AccessError::Device { source: DeviceError::Lost, .. })
+        )
+    }
 }
 
 impl From<WrongDevice> for UploadError {
@@ -232,7 +302,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, TimedOut], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, TimedOut, Interrupted], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -285,6 +355,10 @@ impl fmt::Display for UploadError {
                     point.queue.0, point.value.0
                 )
             }
+            Self::Interrupted { by, written, remaining, name } => {
+                name.begin(f)?;
+                write!(f, "{written} bytes are written and {remaining} are not, write those again: {by}")
+            }
         }
     }
 }
@@ -297,6 +371,10 @@ impl Error for UploadError {
             Self::Resource(error) => Some(error),
             Self::Device { source, .. } => Some(source),
             Self::ImageCopy { error, .. } => Some(error),
+            Self::Interrupted { by, .. } => match by {
+                Interruption::Device(error) => Some(error),
+                _ => None,
+            },
             Self::ZeroSize
             | Self::WrongDevice
             | Self::WrongTracker { .. }

@@ -38,6 +38,7 @@
 
 mod arena;
 mod error;
+mod handle;
 mod lane;
 mod pool;
 mod readback;
@@ -54,7 +55,8 @@ mod uploader_desc;
 
 pub use crate::lifetime::WaitFor;
 pub use arena::{ArenaStatistics, UploadArena};
-pub use error::{ReadbackError, RingError, UploadError};
+pub use error::{Interruption, ReadbackError, RingError, UploadError};
+pub use handle::{UploadHandle, UploadStatus};
 pub use lane::WhenFull;
 pub use pool::{UploadPool, UploadPoolDesc, UploadPoolStatistics};
 pub use readback::{ReadbackRing, ReadbackTicket};
@@ -63,7 +65,7 @@ pub use ring::{Ring, RingStatistics};
 pub use ring_desc::RingDesc;
 pub use slice::UploadSlice;
 pub use upload_ring::UploadRing;
-pub use uploader::{ImageWrite, Uploader, UploaderStatistics};
+pub use uploader::{HandledWrites, ImageWrite, Uploader, UploaderStatistics};
 pub use uploader_desc::UploaderDesc;
 
 #[cfg(test)]

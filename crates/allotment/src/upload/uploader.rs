@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::error::UploadError;
+use super::error::{Interruption, UploadError};
+use super::handle::UploadHandle;
 use super::lane::{Lane, LaneState, Piece, StagedImage};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
@@ -173,6 +174,69 @@ pub struct Uploader<D: Device> {
     direct_bytes: AtomicU64,
     /// A call has found that the device is lost.
     is_lost: AtomicBool,
+    /// A write had a handle.
+    has_handles: AtomicBool,
+    /// Writes are refused; the lanes know it as well.
+    is_stopped: AtomicBool,
+}
+
+/// The writes of an uploader that belong to a handle. Returned by [`Uploader::with_handle`].
+#[derive(Debug)]
+pub struct HandledWrites<'a, D: Device> {
+    uploader: &'a Uploader<D>,
+    handle: &'a UploadHandle,
+}
+
+impl<D: Device> HandledWrites<'_, D> {
+    /// Writes a range as [`Uploader::initialize`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of `initialize`, and [`UploadError::Interrupted`] where the handle was cancelled.
+    pub fn initialize(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        self.uploader.initialize_as(Some(self.handle), to, offset, bytes)
+    }
+
+    /// Writes a range as [`Uploader::update`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of `update`, and [`UploadError::Interrupted`] where the handle was cancelled.
+    pub fn update(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        self.uploader.update_as(Some(self.handle), to, offset, bytes, &TimelinePoints::EMPTY)
+    }
+
+    /// Writes texels as [`Uploader::write_image`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write_image`, and [`UploadError::Interrupted`] where the handle was cancelled.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Uploader::write_image`].
+    pub unsafe fn write_image(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        bytes: &[u8],
+    ) -> Result<(), UploadError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.uploader.write_image_as(Some(self.handle), to, write, bytes) }
+    }
+}
+
+/// A write that runs. When dropped, its handle knows how it ended: as a failure where it panics.
+struct Running<'a> {
+    handle: Option<&'a UploadHandle>,
+    failed: bool,
+    cancelled: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.handle.into_iter().for_each(|handle| handle.end_write(self.failed, self.cancelled));
+    }
 }
 
 /// Most bytes that are written at once to a relocatable buffer that is mapped. Its lock is held meanwhile, and a step of
@@ -249,6 +313,8 @@ impl<D: Device> Uploader<D> {
             images,
             direct_bytes: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
+            has_handles: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
         })
     }
 
@@ -281,7 +347,17 @@ impl<D: Device> Uploader<D> {
     /// written or be on their way; else nothing is.
     #[inline(never)]
     pub fn initialize(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.writing(to.short_name(), || {
+        self.initialize_as(None, to, offset, bytes)
+    }
+
+    pub(crate) fn initialize_as(
+        &self,
+        handle: Option<&UploadHandle>,
+        to: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), UploadError> {
+        self.writing(to.short_name(), handle, bytes, |written| {
             let tracker = self.tracker();
             let mut stay = Stay::default();
             // The whole range, before any of it is written.
@@ -292,9 +368,10 @@ impl<D: Device> Uploader<D> {
                 let (at, rest) = (offset + done as u64, &bytes[done..]);
                 let now = &rest[..rest.len().min(piece)];
                 if !stay.beside_steps(tracker, &self.buffers, || self.write_directly(to, at, now))? {
-                    return self.write_staged(to, at, rest, &TimelinePoints::EMPTY, stay);
+                    return self.write_staged((to, at), rest, &TimelinePoints::EMPTY, stay, handle, written);
                 }
                 done += now.len();
+                *written = done as u64;
                 if done == bytes.len() {
                     return Ok(());
                 }
@@ -342,28 +419,32 @@ impl<D: Device> Uploader<D> {
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     #[inline(never)]
     pub fn update(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.update_after(to, offset, bytes, &TimelinePoints::EMPTY)
+        self.update_as(None, to, offset, bytes, &TimelinePoints::EMPTY)
     }
 
     /// Writes as [`update`](Self::update) does, and makes the batches that have the bytes wait for these points as well, which
     /// are submitted.
-    pub(crate) fn update_after(
+    pub(crate) fn update_as(
         &self,
+        handle: Option<&UploadHandle>,
         to: &Buffer<D>,
         offset: u64,
         bytes: &[u8],
         points: &TimelinePoints,
     ) -> Result<(), UploadError> {
-        self.writing(to.short_name(), || self.write_staged(to, offset, bytes, points, Stay::default()))
+        self.writing(to.short_name(), handle, bytes, |written| {
+            self.write_staged((to, offset), bytes, points, Stay::default(), handle, written)
+        })
     }
 
     fn write_staged(
         &self,
-        to: &Buffer<D>,
-        offset: u64,
+        (to, offset): (&Buffer<D>, u64),
         bytes: &[u8],
         points: &TimelinePoints,
         mut stay: Stay,
+        handle: Option<&UploadHandle>,
+        written: &mut u64,
     ) -> Result<(), UploadError> {
         let tracker = self.tracker();
         let check = || to.with_owned(|to, _| self.check_staged(to, offset, bytes.len() as u64));
@@ -379,7 +460,7 @@ impl<D: Device> Uploader<D> {
         let mut to_offset = offset;
         for bytes in bytes.chunks(most) {
             let size = bytes.len() as u64;
-            let piece = Piece::of_buffer(id, to_offset, size);
+            let piece = Piece { handle, ..Piece::of_buffer(id, to_offset, size) };
             let fill = |staging: &MappedBuffer<D>, at| staging.write(at, bytes);
             let record = |batch: &mut LaneState<D>, from_offset| {
                 to.with_contents(|owned, moved_at| {
@@ -395,24 +476,113 @@ impl<D: Device> Uploader<D> {
             };
             stay.beside_steps(tracker, &self.buffers, || lane.stage(&self.memory, &piece, fill, record))?;
             to_offset += size;
+            *written += size;
         }
         Ok(())
     }
 
-    /// Calls `work`, which writes to the resource of this name, unless the device is lost, and looks at orphans afterwards.
+    /// Calls `work`, which writes these bytes to the resource of this name and counts them, unless the device is lost; and
+    /// looks at orphans and handles afterwards.
     fn writing(
         &self,
         name: ShortName,
-        work: impl FnOnce() -> Result<(), UploadError>,
+        handle: Option<&UploadHandle>,
+        bytes: &[u8],
+        work: impl FnOnce(&mut u64) -> Result<(), UploadError>,
     ) -> Result<(), UploadError> {
-        self.visiting_orphans(|| self.while_alive(work)).map_err(|error| error.of(name))
+        if let Some(handle) = handle {
+            self.has_handles.store(true, Relaxed);
+            handle.begin_write();
+        }
+        let mut running = Running { handle, failed: true, cancelled: false };
+        let mut written = 0;
+        let done = self.visiting_orphans(|| {
+            self.while_alive(|| {
+                // For direct writes; staged ones look again.
+                let by = match handle {
+                    _ if self.is_stopped.load(Relaxed) => Interruption::Stopped,
+                    Some(handle) if handle.is_cancelled() => Interruption::Cancelled,
+                    _ => return work(&mut written),
+                };
+                Err(UploadError::from_interruption(by))
+            })
+        });
+        let done = done.map_err(|error| error.interrupted(written, bytes.len() as u64 - written).of(name));
+        running.cancelled = matches!(done, Err(UploadError::Interrupted { by: Interruption::Cancelled, .. }));
+        running.failed = done.is_err() && !running.cancelled;
+        drop(running);
+        done
     }
 
-    /// Calls `work`, which may close recordings, and looks at orphans afterwards, with no lock held.
+    /// Calls `work`, which may close recordings, and looks at orphans and handles afterwards, with no lock held.
     fn visiting_orphans<T>(&self, work: impl FnOnce() -> T) -> T {
         let done = work();
         self.tracker().visit_orphans();
+        self.finish_handles();
         done
+    }
+
+    fn finish_handles(&self) {
+        if self.has_handles.load(Relaxed) {
+            self.lanes().for_each(|lane| lane.finish_handles(self.tracker()));
+        }
+    }
+
+    /// Looks which uploads have arrived: wakes the tasks that wait for their [handles](UploadHandle), and calls their
+    /// callbacks. With a `Gpu`, each end of a frame does this.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{UploadHandle, UploadStatus, Uploader, UploaderDesc};
+    ///
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let handle = UploadHandle::new();
+    /// uploader.with_handle(&handle).initialize(&mesh, 0, &[7; 4096])?;
+    /// gpu.wait(uploader.submit()?)?;
+    /// uploader.poll();
+    /// assert_eq!(handle.status(), UploadStatus::Arrived);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn poll(&self) {
+        self.finish_handles();
+    }
+
+    /// Returns an object whose writes are those of a handle.
+    pub fn with_handle<'a>(&'a self, handle: &'a UploadHandle) -> HandledWrites<'a, D> {
+        HandledWrites { uploader: self, handle }
+    }
+
+    /// Refuses all writes until [`resume`](Self::resume), and wakes the threads that wait for staging memory: their writes
+    /// return [`UploadError::Interrupted`]. What is staged can be submitted or discarded.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{Uploader, UploaderDesc};
+    ///
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// uploader.stop(); // the program ends, and joins its loader threads
+    /// assert!(uploader.update(&mesh, 0, &[7; 4096]).is_err());
+    /// uploader.resume();
+    /// uploader.update(&mesh, 0, &[7; 4096])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
+        self.lanes().for_each(|lane| lane.set_stopped(true));
+    }
+
+    /// Accepts writes again after [`stop`](Self::stop).
+    pub fn resume(&self) {
+        self.is_stopped.store(false, Relaxed);
+        self.lanes().for_each(|lane| lane.set_stopped(false));
     }
 
     fn tracker(&self) -> &SubmissionTracker {
@@ -426,14 +596,7 @@ impl<D: Device> Uploader<D> {
         // it any more.
         let is_known = self.is_lost.load(Relaxed) || self.tracker().is_lost();
         let done = if is_known { Err(UploadError::from(DeviceError::Lost)) } else { work() };
-        let is_lost = |error: &UploadError| {
-            matches!(
-                error,
-                UploadError::Device { source: DeviceError::Lost, .. }
-                    | UploadError::Access(AccessError::Device { source: DeviceError::Lost, .. })
-            )
-        };
-        if done.as_ref().is_err_and(is_lost) {
+        if done.as_ref().is_err_and(UploadError::is_loss) {
             self.is_lost.store(true, Relaxed);
             self.lanes().for_each(Lane::lose);
         }
@@ -500,16 +663,32 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        self.writing(to.short_name(), || {
+        // SAFETY: as the caller promises.
+        unsafe { self.write_image_as(None, to, write, bytes) }
+    }
+
+    /// Writes texels with a handle.
+    ///
+    /// # Safety
+    ///
+    /// As for [`write_image`](Self::write_image).
+    pub(crate) unsafe fn write_image_as(
+        &self,
+        handle: Option<&UploadHandle>,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        bytes: &[u8],
+    ) -> Result<(), UploadError> {
+        self.writing(to.short_name(), handle, bytes, |written| {
             let mut stay = Stay::default();
             if to.is_relocatable() {
                 // From the first piece to the last: the state in which the next piece finds the image would not be that of
                 // an image which a step moved in between without its contents.
                 stay.open(self.tracker(), self.lane_of(false));
             }
-            let written = self.stage_image(to, write, bytes);
+            let staged = self.stage_image(to, write, bytes, handle, written);
             drop(stay);
-            written
+            staged
         })
     }
 
@@ -518,6 +697,8 @@ impl<D: Device> Uploader<D> {
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
+        handle: Option<&UploadHandle>,
+        written: &mut u64,
     ) -> Result<(), UploadError> {
         let texel = to.with_owned(|to, _| self.check_image(to, write))?;
         let states = to.with_states(Arc::clone);
@@ -555,7 +736,8 @@ impl<D: Device> Uploader<D> {
                 // If the offset alignment is not a power of two, the aligned offset may lie further in: request
                 // that many bytes more.
                 let size = pitch * u64::from(count) * u64::from(slices) + texel.offset(1, limits);
-                let piece = Piece { size, alignment: limits.image_copy_offset_alignment, target: None };
+                let piece =
+                    Piece { size, alignment: limits.image_copy_offset_alignment, target: None, handle };
                 let fill = |staging: &MappedBuffer<D>, at| {
                     let at = texel.offset(at, limits);
                     if pitch == row {
@@ -593,6 +775,7 @@ impl<D: Device> Uploader<D> {
                     Ok(())
                 };
                 lane.stage(&self.memory, &piece, fill, record)?;
+                *written += now.len() as u64;
                 // The first piece changes the state; the following ones find the subresource in the new one.
                 before = write.after;
             }
@@ -771,6 +954,7 @@ impl<D: Device> Drop for Uploader<D> {
     fn drop(&mut self) {
         self.lanes().for_each(Lane::discard);
         self.tracker().visit_orphans();
+        self.finish_handles();
     }
 }
 

@@ -20,4 +20,5 @@ mod rig;
 mod room;
 mod shared_uploads;
 mod threads;
+mod upload_handles;
 mod uploads;

@@ -17,7 +17,8 @@ use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::memory::resource::{SharedStates, SubresourceState};
 use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::locked;
-use crate::upload::error::UploadError;
+use crate::upload::error::{Interruption, UploadError};
+use crate::upload::handle::UploadHandle;
 use crate::upload::staging_ranges::StagingRanges;
 
 /// Most buffer copies of a batch. They are kept sorted, so staging one moves half of the others on average: 25 KB
@@ -72,6 +73,8 @@ struct Batch {
     targets: usize,
     /// The number of its ranges of staging memory.
     ranges: usize,
+    /// The number of its entries in the lane's `handles`.
+    handles: usize,
 }
 
 /// What the lock of a lane guards.
@@ -92,12 +95,20 @@ pub(in crate::upload) struct LaneState<D: Device> {
     batches: VecDeque<Batch>,
     /// The buffers that these write to, batch by batch.
     targets: VecDeque<AllocationId>,
+    /// The handles whose bytes these have, batch by batch, then those of the open batch.
+    handles: VecDeque<UploadHandle>,
+    /// How many of them are the open batch's.
+    open_handles: usize,
+    /// Those of batches that are over: they are told so once the lock is released.
+    over: Vec<UploadHandle>,
     pub(super) statistics: LaneStatistics,
     /// Scratch space for the description of a submission.
     copy_scratch: Vec<BufferCopy<'static, D>>,
     image_scratch: Vec<ImageCopy<'static, D>>,
     /// The device is lost.
     pub(super) is_lost: bool,
+    /// Writes are refused until it is resumed.
+    pub(super) is_stopped: bool,
     /// A queue may use some of the ranges for ever.
     is_abandoned: bool,
     /// How many threads keep others from opening a batch.
@@ -138,10 +149,14 @@ impl<D: Device> LaneState<D> {
             last: None,
             batches: VecDeque::new(),
             targets: VecDeque::new(),
+            handles: VecDeque::new(),
+            open_handles: 0,
+            over: Vec::new(),
             statistics: LaneStatistics::default(),
             copy_scratch: Vec::new(),
             image_scratch: Vec::new(),
             is_lost: false,
+            is_stopped: false,
             is_abandoned: false,
             pauses: 0,
             waiting: VecDeque::new(),
@@ -160,8 +175,37 @@ impl<D: Device> LaneState<D> {
     }
 
     /// Returns an error where nothing may be staged any more.
-    pub(super) fn check(&self) -> Result<(), UploadError> {
-        self.check_lost()
+    pub(super) fn check(&self, handle: Option<&UploadHandle>) -> Result<(), UploadError> {
+        self.check_lost()?;
+        if self.is_stopped {
+            return Err(UploadError::from_interruption(Interruption::Stopped));
+        }
+        if handle.is_some_and(UploadHandle::is_cancelled) {
+            return Err(UploadError::from_interruption(Interruption::Cancelled));
+        }
+        Ok(())
+    }
+
+    /// Adds the handle of bytes that were recorded to those of the open batch.
+    pub(super) fn note_handle(&mut self, handle: Option<&UploadHandle>) {
+        let Some(handle) = handle else { return };
+        let last = if self.open_handles > 0 { self.handles.back() } else { None };
+        // Once for the pieces of a write, mostly.
+        if last.is_none_or(|last| !last.ptr_eq(handle)) {
+            handle.staged();
+            self.handles.push_back(handle.clone());
+            self.open_handles += 1;
+        }
+    }
+
+    /// Removes a handle whose batch is over, for the caller to finish it without the lock.
+    pub(super) fn pop_over(&mut self) -> Option<UploadHandle> {
+        self.over.pop()
+    }
+
+    /// Returns whether a batch that is not over has bytes of a handle.
+    pub(super) fn has_handles(&self) -> bool {
+        !self.handles.is_empty() || !self.over.is_empty()
     }
 
     pub(super) fn check_lost(&self) -> Result<(), UploadError> {
@@ -319,6 +363,12 @@ impl<D: Device> LaneState<D> {
             }
             self.targets.drain(..batch.targets);
             self.ranges.free_oldest(batch.ranges);
+            // On a lost device each point counts as reached, though not all was executed.
+            let is_lost = tracker.is_lost();
+            for handle in self.handles.drain(..batch.handles) {
+                handle.completed(is_lost);
+                self.over.push(handle);
+            }
             self.batches.pop_front();
             if !self.waiting.is_empty() {
                 self.progress = Some(Instant::now());
@@ -401,7 +451,10 @@ impl<D: Device> LaneState<D> {
             last = Some(copy.target);
         }
         let (targets, ranges) = (self.targets.len() - before, self.ranges.close());
-        self.batches.push_back(Batch { point, bytes: self.staged, targets, ranges });
+        let handles = mem::take(&mut self.open_handles);
+        let first = self.handles.len() - handles;
+        self.handles.range(first..).for_each(|handle| handle.submitted(point));
+        self.batches.push_back(Batch { point, bytes: self.staged, targets, ranges, handles });
         self.last = Some(point);
         self.clear();
     }
@@ -412,7 +465,17 @@ impl<D: Device> LaneState<D> {
         self.images.iter().rev().for_each(|image| image.set_state(image.was));
         self.recording = None;
         self.ranges.discard();
+        self.discard_handles();
         self.clear();
+    }
+
+    /// Notes that the bytes of the open batch are lost.
+    fn discard_handles(&mut self) {
+        let first = self.handles.len() - mem::take(&mut self.open_handles);
+        for handle in self.handles.drain(first..) {
+            handle.discarded();
+            self.over.push(handle);
+        }
     }
 
     fn clear(&mut self) {
@@ -503,6 +566,7 @@ impl<D: Device> Drop for Ending<'_, D> {
                 // The device panics on this query, too. The queue may use the memory at any time.
                 self.state.is_abandoned = true;
                 self.state.ranges.abandon();
+                self.state.discard_handles();
                 self.state.clear();
             }
         }

@@ -42,6 +42,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::RingDesc;
 use super::error::{RingError, UploadError};
+use super::handle::UploadHandle;
 use super::staging_ranges::StagingRanges;
 use super::tracked_buffer::TrackedBuffer;
 use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
@@ -100,18 +101,20 @@ pub enum WhenFull {
 }
 
 /// Bytes that are staged as a whole.
-pub(super) struct Piece {
+pub(super) struct Piece<'a> {
     pub(super) size: u64,
     /// Of the offset in staging memory.
     pub(super) alignment: Alignment,
     /// The target and the offset in it, for a buffer.
     pub(super) target: Option<(AllocationId, u64)>,
+    /// Of the write.
+    pub(super) handle: Option<&'a UploadHandle>,
 }
 
-impl Piece {
+impl Piece<'_> {
     /// Describes bytes for a buffer.
     pub(super) fn of_buffer(target: AllocationId, to_offset: u64, size: u64) -> Self {
-        Self { size, alignment: STAGED_AT, target: Some((target, to_offset)) }
+        Self { size, alignment: STAGED_AT, target: Some((target, to_offset)), handle: None }
     }
 }
 
@@ -200,7 +203,7 @@ impl<D: Device> Lane<D> {
     pub(super) fn stage(
         &self,
         memory: &OwningAllocator<D>,
-        piece: &Piece,
+        piece: &Piece<'_>,
         fill: impl Fn(&MappedBuffer<D>, u64) -> Result<(), AccessError>,
         record: impl FnOnce(&mut LaneState<D>, u64) -> Result<(), UploadError>,
     ) -> Result<(), UploadError> {
@@ -215,6 +218,7 @@ impl<D: Device> Lane<D> {
                 let mut state = state;
                 state.record(memory, |state| record(state, offset))?;
                 state.ranges.use_small(piece.size);
+                state.note_handle(piece.handle);
                 (state, true)
             }
             room::Room::Reserved(reservation) => {
@@ -223,10 +227,11 @@ impl<D: Device> Lane<D> {
                 fill(staging, offset)?;
                 let mut state = self.unpaused(self.lock());
                 // The device may be lost, or the uploader stopped, since the range was reserved.
-                state.check()?;
+                state.check(piece.handle)?;
                 self.make_way(&mut state, memory, piece)?;
                 state.record(memory, |state| record(state, offset))?;
                 let is_small = reserved.use_up(&mut state);
+                state.note_handle(piece.handle);
                 (state, is_small)
             }
         };
@@ -241,7 +246,7 @@ impl<D: Device> Lane<D> {
         &self,
         state: &mut LaneState<D>,
         memory: &OwningAllocator<D>,
-        piece: &Piece,
+        piece: &Piece<'_>,
     ) -> Result<(), UploadError> {
         // Copies of one batch run in any order: only a later batch can overwrite these bytes for certain.
         let later = piece.target.is_some_and(|(target, to_offset)| {
@@ -317,6 +322,28 @@ impl<D: Device> Lane<D> {
         state.is_lost = true;
         state.discard();
         state.wake(&self.changed);
+    }
+
+    /// Refuses writes from now on, or accepts them again. Those that wait for room end.
+    pub(super) fn set_stopped(&self, is_stopped: bool) {
+        let mut state = self.lock();
+        state.is_stopped = is_stopped;
+        state.wake(&self.changed);
+    }
+
+    /// Looks which batches have completed, if any has bytes of a handle, and finishes the handles of those that are over. No
+    /// lock is held: this runs callbacks.
+    pub(super) fn finish_handles(&self, tracker: &SubmissionTracker) {
+        let mut state = self.lock();
+        if !state.has_handles() {
+            return;
+        }
+        state.forget_done(tracker);
+        while let Some(over) = state.pop_over() {
+            drop(state);
+            over.finish();
+            state = self.lock();
+        }
     }
 
     /// Submits the open batch, and keeps threads from opening another until [`resume`](Self::resume): those that write wait,

@@ -29,7 +29,8 @@
 //! | it is not the first of the queue | the first leaves: with its range, an error, a time-out or a panic | [`Turn`], `LaneState::leave` |
 //! | all memory is reserved by other writers | one of them records its copy, or fails | `Lane::stage`, [`Reservation`] |
 //! | a step of defragmentation keeps batches from being opened | it is over | `Lane::resume` |
-//! | any of these | the device is lost | `Lane::lose`, and the first, which waits for the GPU |
+//! | any of these | the device is lost, or the uploader stopped | `Lane::lose`, `Lane::set_stopped` |
+//! | any of these | its handle is cancelled | itself: it looks every [`SLICE`] |
 //!
 //! The first of the queue never sleeps while a batch is in flight or open, so it needs no wakeup by the GPU. It looks for
 //! changes every [`SLICE`], beside the GPU's progress.
@@ -117,7 +118,7 @@ impl<D: Device> Lane<D> {
     pub(super) fn room(
         &self,
         memory: &OwningAllocator<D>,
-        piece: &Piece,
+        piece: &Piece<'_>,
     ) -> Result<Room<'_, D>, UploadError> {
         let tracker = memory.deletion_queue().tracker();
         // Dropped after the lock, which it takes.
@@ -129,7 +130,7 @@ impl<D: Device> Lane<D> {
         let mut waited_for = None;
         loop {
             state = self.unpaused(state);
-            state.check()?;
+            state.check(piece.handle)?;
             if self.may_take(&mut state, &turn, piece, is_small) {
                 if in_chunk || self.when_full == WhenFull::Refuse {
                     // Now, since the chunk is the open batch's; and so that a refusal names the point that helps.
@@ -204,7 +205,9 @@ impl<D: Device> Lane<D> {
                 _ => {
                     // Others change first, and wake this thread.
                     state.sleeping += 1;
-                    let slept = self.changed.wait_timeout(state, left);
+                    // A handle that is cancelled wakes no thread: it does not know which.
+                    let most = if piece.handle.is_some() { left.min(SLICE) } else { left };
+                    let slept = self.changed.wait_timeout(state, most);
                     state = slept.unwrap_or_else(PoisonError::into_inner).0;
                     state.sleeping -= 1;
                 }
@@ -213,7 +216,13 @@ impl<D: Device> Lane<D> {
     }
 
     /// Returns whether a thread may take room now, before those that wait.
-    fn may_take(&self, state: &mut LaneState<D>, turn: &Turn<'_, D>, piece: &Piece, is_small: bool) -> bool {
+    fn may_take(
+        &self,
+        state: &mut LaneState<D>,
+        turn: &Turn<'_, D>,
+        piece: &Piece<'_>,
+        is_small: bool,
+    ) -> bool {
         let Some(&first) = state.waiting.front() else { return true };
         if turn.number == Some(first) {
             state.first_takes_all = state.ranges.takes_all(piece.size);
@@ -245,7 +254,7 @@ impl<D: Device> Lane<D> {
         state.batches() < LARGE_IN_FLIGHT
     }
 
-    fn refusal(&self, state: &LaneState<D>, piece: &Piece) -> RingError {
+    fn refusal(&self, state: &LaneState<D>, piece: &Piece<'_>) -> RingError {
         let (requested, ranges) = (piece.size, &state.ranges);
         if requested > self.capacity {
             return RingError::NeverFits { requested, capacity: self.capacity };

@@ -115,7 +115,12 @@ fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes(
                     });
                     assert_eq!(found, [7; 100], "{what}");
                 }
-                Err(UploadError::Full { .. } | UploadError::Resource(_) | UploadError::TimedOut { .. }) => {
+                Err(
+                    UploadError::Full { .. }
+                    | UploadError::Resource(_)
+                    | UploadError::TimedOut { .. }
+                    | UploadError::Interrupted { .. },
+                ) => {
                     uploader.discard();
                 }
                 Err(error) => panic!("{what}: {error}"),
