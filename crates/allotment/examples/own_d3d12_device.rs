@@ -22,7 +22,7 @@ mod example {
 
     use allotment::device::MemoryDevice as _;
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment::device::{ImageDesc, QueueIndex, TexelBlock};
+    use allotment::device::{ImageAspect, ImageDesc, QueueIndex, TexelBlock};
     use allotment::upload::{ImageWrite, ReadbackTicket};
     use allotment::{Alignment, Gpu, GpuDesc, MemoryUsage};
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
@@ -159,6 +159,7 @@ mod example {
             array_layer: 0,
             origin: [0; 3],
             extent: [TEXTURE, TEXTURE, 1],
+            aspect: ImageAspect::Color,
             texel: TexelBlock::new(4),
             before: D3D12_RESOURCE_STATE_COMMON,
             after: D3D12_RESOURCE_STATE_COMMON,

@@ -208,6 +208,7 @@ fn main() -> Outcome {
         array_layer: 0,
         origin: [0; 3],
         extent: [TEXTURE, TEXTURE, 1],
+        aspect: ImageAspect::Color,
         texel: TexelBlock::new(4),
         before: vk::ImageLayout::UNDEFINED,
         after: vk::ImageLayout::TRANSFER_SRC_OPTIMAL,

@@ -20,8 +20,8 @@
 
 pub use crate::descriptor::{Binding, BindingLayout, BindingSet};
 pub use crate::device::{
-    BufferCopy, BufferDesc, CommandDevice, DescriptorDevice, Device, ImageDesc, QueueIndex, Requirements,
-    SamplerDesc, Submission, TexelBlock, TimelinePoint,
+    BufferCopy, BufferDesc, CommandDevice, DescriptorDevice, Device, ImageAspect, ImageDesc, QueueIndex,
+    Requirements, SamplerDesc, Submission, TexelBlock, TimelinePoint,
 };
 // The methods of a device, without names of their own.
 pub use crate::device::{BufferDevice as _, ImageDevice as _, MemoryDevice as _, QueueDevice as _};

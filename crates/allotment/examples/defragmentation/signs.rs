@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::{CopyDirection, DescriptorDevice, ImageCopy, TexelBlock};
+use allotment::device::{CopyDirection, DescriptorDevice, ImageAspect, ImageCopy, TexelBlock};
 use allotment::prelude::*;
 use allotment::upload::ImageWrite;
 use allotment_readers::DescriptorReader;
@@ -83,7 +83,8 @@ impl<D: DescriptorDevice> Thing<D> for Sign<D> {
                 array_layer: 0,
                 origin: [0; 3],
                 extent,
-                texel: TEXEL,
+                aspect: ImageAspect::Color,
+                texels: TEXEL.into(),
                 direction: CopyDirection::OutOfImage,
                 before: R::SAMPLED,
                 after: R::SAMPLED,

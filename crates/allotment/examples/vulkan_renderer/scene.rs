@@ -56,6 +56,7 @@ impl Scene {
             array_layer: 0,
             origin: [0; 3],
             extent: [TEXTURE, TEXTURE, 1],
+            aspect: ImageAspect::Color,
             texel: TexelBlock::new(4),
             before: vk::ImageLayout::UNDEFINED,
             after: vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,

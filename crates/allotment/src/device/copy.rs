@@ -4,7 +4,7 @@ use core::fmt;
 
 use bitflags::bitflags;
 
-use super::{Device, Limits};
+use super::{Device, ImageAspect, Limits, TexelLayout};
 
 bitflags! {
     /// The copies that a buffer was created for; see
@@ -58,8 +58,8 @@ impl<D: Device> fmt::Debug for BufferCopy<'_, D> {
     }
 }
 
-/// A copy of texels between a buffer and a box of one subresource, that is one mip level of one array layer. The
-/// image has a color format and one sample per texel; depth, stencil and multi-planar formats are not supported.
+/// A copy of texels between a buffer and a box of one aspect of a subresource, that is one mip level of one array layer.
+/// The image has one sample per texel.
 ///
 /// In the buffer the texels form rows of blocks. The rows of a depth slice follow each other, and so do the slices:
 ///
@@ -92,19 +92,31 @@ pub struct ImageCopy<'a, D: Device> {
     pub mip_level: u32,
     /// The array layer.
     pub array_layer: u32,
-    /// The first texel of the box: x, y and z, multiples of the block's sides.
+    /// The aspect. Depth and stencil are copied by graphics queues, and in Direct3D 12 as whole mip levels.
+    pub aspect: ImageAspect,
+    /// The first texel of the box: x, y and z, multiples of the block's sides, in texels of the aspect.
     pub origin: [u32; 3],
-    /// Width, height and depth of the box in texels: multiples of the block's sides, or up to the end of the mip
-    /// level. On a Vulkan queue whose family has a `minImageTransferGranularity`, origin and extent satisfy it.
+    /// Width, height and depth of the box in texels of the aspect: multiples of the block's sides, or up to the end of the
+    /// mip level. On a Vulkan queue whose family has a `minImageTransferGranularity`, origin and extent satisfy it.
     pub extent: [u32; 3],
-    /// The texel block of the image's format.
-    pub texel: TexelBlock,
+    /// How the texels of the image's format lie in a buffer, for all of its aspects: those of
+    /// [`ImageShape::texels`](super::ImageShape::texels).
+    pub texels: TexelLayout,
     /// The direction of the copy.
     pub direction: CopyDirection,
-    /// The state that the subresource is in when the copy begins.
+    /// The state that the subresource is in when the copy begins, with all of its aspects.
     pub before: D::ImageState,
-    /// The state to which the subresource is transitioned after the copy.
+    /// The state to which the subresource is transitioned after the copy, with all of its aspects.
     pub after: D::ImageState,
+}
+
+impl<D: Device> ImageCopy<'_, D> {
+    /// Returns the texel block of the aspect; `None` if the format has no such aspect, or the block no bytes or no texels.
+    #[cfg(any(feature = "simulated", feature = "vulkan", all(feature = "d3d12", windows)))]
+    pub(super) fn block(&self) -> Option<TexelBlock> {
+        // What is counted in blocks is divided by these numbers.
+        self.texels.block(self.aspect).filter(|block| block.bytes > 0 && block.width > 0 && block.height > 0)
+    }
 }
 
 impl<D: Device> Clone for ImageCopy<'_, D> {
@@ -126,9 +138,10 @@ impl<D: Device> fmt::Debug for ImageCopy<'_, D> {
             .field("image", &self.image)
             .field("mip_level", &self.mip_level)
             .field("array_layer", &self.array_layer)
+            .field("aspect", &self.aspect)
             .field("origin", &self.origin)
             .field("extent", &self.extent)
-            .field("texel", &self.texel)
+            .field("texels", &self.texels)
             .field("direction", &self.direction)
             .field("before", &self.before)
             .field("after", &self.after)

@@ -4,7 +4,7 @@
 use core::error::Error;
 use core::fmt;
 
-use super::TransferUsage;
+use super::{ImageAspect, TransferUsage};
 
 /// The rule that a copy of a [`Submission`](super::Submission) breaks. Nothing was submitted.
 ///
@@ -24,7 +24,22 @@ pub enum CopyError {
         /// The mip level.
         mip_level: u32,
     },
-    /// The texel block is not that of the image's format, or has no bytes or no texels.
+    /// The image's format has no such aspect, as far as the copy says how its texels lie in a buffer.
+    NoSuchAspect {
+        /// The aspect.
+        aspect: ImageAspect,
+    },
+    /// The box is a part of a mip level of depth or stencil, which Direct3D 12 copies as whole mip levels only.
+    PartOfLevel {
+        /// The mip level.
+        mip_level: u32,
+    },
+    /// The box covers a part of a block of a compressed format.
+    PartOfBlock {
+        /// The mip level.
+        mip_level: u32,
+    },
+    /// The texel layout is not that of the image's format, or a block has no bytes or no texels.
     WrongTexel,
     /// The rows of the buffer overlap, or the API cannot express their distance. Use
     /// [`TexelBlock::row_pitch`](super::TexelBlock::row_pitch) and [`TexelBlock::rows`](super::TexelBlock::rows).
@@ -76,7 +91,20 @@ impl fmt::Display for CopyError {
             Self::OutsideLevel { mip_level } => {
                 write!(f, "the box exceeds mip level {mip_level} of the image, choose a box inside it")
             }
-            Self::WrongTexel => f.write_str("the texel block is not that of the image's format, pass that"),
+            Self::NoSuchAspect { aspect } => {
+                write!(f, "the image's format has no {aspect} aspect, copy those that it has")
+            }
+            Self::PartOfLevel { mip_level } => write!(
+                f,
+                "the box is a part of mip level {mip_level}, and the device copies depth and stencil of whole mip levels only; copy the whole level"
+            ),
+            Self::PartOfBlock { mip_level } => write!(
+                f,
+                "the box cuts blocks of mip level {mip_level}, begin and end at whole blocks or at the end of the level"
+            ),
+            Self::WrongTexel => {
+                f.write_str("the texel layout is not that of the image's format, or has empty blocks; pass that of the format")
+            }
             Self::Rows { row_pitch, rows } => write!(
                 f,
                 "rows of {row_pitch} bytes and slices of {rows} rows do not suit the box and the device, use `TexelBlock::row_pitch` and `TexelBlock::rows`"

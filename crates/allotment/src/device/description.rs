@@ -4,9 +4,9 @@
 use core::error::Error;
 use core::fmt;
 
-#[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
-use super::ImageDesc;
 use super::SamplerError;
+#[cfg(any(feature = "simulated", feature = "vulkan", all(feature = "d3d12", windows)))]
+use super::{ImageDesc, ImageDimension};
 
 /// The rule that a description breaks: of a buffer, an image, a memory object, a descriptor heap, a sampler or a device. The
 /// driver was not called.
@@ -71,6 +71,33 @@ pub enum DescriptionError {
     TransientUsage,
     /// A three-dimensional image has more than one array layer.
     ArrayOf3d,
+    /// A one-dimensional image has another height or depth than 1.
+    OneDimensional {
+        /// Width, height and depth in texels.
+        extent: [u32; 3],
+    },
+    /// A cube is not square, has a depth other than 1, or array layers that are not six for each cube.
+    Cube {
+        /// Width, height and depth in texels.
+        extent: [u32; 3],
+        /// Array layers.
+        array_layers: u32,
+    },
+    /// Views of an image cannot have the format: it is of another size or class than the image's format.
+    ViewFormat {
+        /// The API's number of the view's format.
+        format: u32,
+    },
+    /// A usage needs a feature that the application did not list as enabled. Enable it and list it.
+    UsageNotEnabled {
+        /// The API's usage flag.
+        flag: u32,
+        /// The constant of `EnabledFeatures` that lists the feature.
+        feature: &'static str,
+    },
+    /// An attachment of shading rates or of a fragment density map is not two-dimensional, has several samples per texel, or
+    /// linear tiling.
+    RateAttachment,
     /// A multisampled image is not two-dimensional, has several mip levels, or has linear tiling.
     Multisampled,
     /// A multisampled image has storage usage, and the device was not created with
@@ -182,10 +209,29 @@ impl DescriptionError {
         if flags == 0 { Ok(()) } else { Err(Self::UnknownUsage { flags }) }
     }
 
-    /// Returns an error for a description of an image without texels.
-    #[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
+    /// Returns an error for a description of an image without texels, or of another shape than images of the dimension have
+    /// on every device.
+    #[cfg(any(feature = "simulated", feature = "vulkan", all(feature = "d3d12", windows)))]
     pub(crate) fn check_image(desc: &ImageDesc) -> Result<(), DescriptionError> {
-        Self::check_texels(desc.extent, desc.mip_levels, desc.array_layers)
+        let &ImageDesc { extent, mip_levels, array_layers, samples, .. } = desc;
+        let [width, height, depth] = extent;
+        Self::check_texels(extent, mip_levels, array_layers)?;
+        let dimension = desc.resolved_dimension();
+        match dimension {
+            ImageDimension::D1 if [height, depth] != [1, 1] => return Err(Self::OneDimensional { extent }),
+            // Vulkan allows any number of layers from six on, of which the last ones are then in no cube.
+            ImageDimension::Cube if width != height || depth != 1 || array_layers % 6 != 0 => {
+                return Err(Self::Cube { extent, array_layers });
+            }
+            ImageDimension::D3 if array_layers != 1 => return Err(Self::ArrayOf3d),
+            _ => {}
+        }
+        // Samples that are no power of two have an error of their own.
+        let is_multisampled = samples > 1 && samples.is_power_of_two();
+        if is_multisampled && (dimension != ImageDimension::D2 || mip_levels != 1) {
+            return Err(Self::Multisampled);
+        }
+        Ok(())
     }
 }
 
@@ -289,6 +335,25 @@ impl fmt::Display for DescriptionError {
                 "a transient attachment must be a color, depth-stencil or input attachment and nothing else",
             ),
             Self::ArrayOf3d => f.write_str("a three-dimensional image must have one array layer"),
+            Self::OneDimensional { extent: [width, height, depth] } => write!(
+                f,
+                "a one-dimensional image must have height and depth 1: {width} x {height} x {depth} texels"
+            ),
+            Self::Cube { extent: [width, height, depth], array_layers } => write!(
+                f,
+                "a cube must be square, with depth 1 and six array layers for each cube: {width} x {height} x {depth} texels, {array_layers} array layers"
+            ),
+            Self::ViewFormat { format } => write!(
+                f,
+                "views of the image cannot have format {format}, choose formats of the same size and class as the image's"
+            ),
+            Self::UsageNotEnabled { flag, feature } => write!(
+                f,
+                "usage flag {flag:#x} needs a feature that is not listed as enabled, enable it and list it as `EnabledFeatures::{feature}`"
+            ),
+            Self::RateAttachment => f.write_str(
+                "an attachment of shading rates or a fragment density map must have two dimensions, one sample per texel and optimal tiling",
+            ),
             Self::Multisampled => f.write_str(
                 "a multisampled image must have two dimensions, one mip level and optimal tiling",
             ),

@@ -4,20 +4,23 @@
 use core::error::Error;
 use core::fmt;
 
-use super::{QueueIndex, TexelBlock, TransferUsage};
+use super::{ImageAspect, ImageDimension, QueueIndex, TexelBlock, TexelLayout, TransferUsage};
 
 /// The dimensions of an image and the layout of its texels: what copies of them are checked against.
 ///
 /// ```
-/// use allotment::device::{ImageCopyError, ImageShape, TexelBlock, TransferUsage};
+/// use allotment::device::{ImageAspect, ImageCopyError, ImageRegion, ImageShape, TexelBlock, TransferUsage};
 ///
 /// let bc1 = TexelBlock { bytes: 8, width: 4, height: 4 };
 /// let mut albedo = ImageShape::new([100, 60, 1], bc1.into());
 /// albedo.mip_levels = 7;
 /// assert_eq!(albedo.level(4), [6, 3, 1]);
-/// let check = |origin, extent| albedo.check_copy(4, 0, origin, extent, bc1, TransferUsage::DST);
-/// assert_eq!(check([4, 0, 0], [2, 3, 1]), Ok(()), "up to the end of the level");
-/// assert!(matches!(check([2, 0, 0], [4, 3, 1]), Err(ImageCopyError::PartOfBlock { .. })));
+/// let level = ImageRegion { mip_level: 4, ..ImageRegion::new(ImageAspect::Color, [6, 3, 1]) };
+/// let check = |region| albedo.check_copy(&region, bc1, TransferUsage::DST);
+/// let end = ImageRegion { origin: [4, 0, 0], extent: [2, 3, 1], ..level };
+/// assert_eq!(check(end), Ok(()), "up to the end of the level");
+/// let part = ImageRegion { origin: [2, 0, 0], extent: [4, 3, 1], ..level };
+/// assert!(matches!(check(part), Err(ImageCopyError::PartOfBlock { .. })));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,27 +33,39 @@ pub struct ImageShape {
     pub array_layers: u32,
     /// Samples per texel.
     pub samples: u32,
+    /// The dimension: [`D2`](ImageDimension::D2) only if the depth is 1. A cube is one where the description says so.
+    pub dimension: ImageDimension,
+    /// The API's format number; 0 if it is not known.
+    pub format: u32,
     /// How the texels lie in a buffer.
     pub texels: TexelLayout,
     /// The copies that the image was created for.
     pub transfer_usage: TransferUsage,
+    /// Whether only whole mip levels are copied, as Direct3D 12 does with depth and stencil.
+    pub whole_levels: bool,
 }
 
-/// How the texels of a format lie in a buffer.
+/// A box of texels of one aspect of a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TexelLayout {
-    /// As blocks of a color format.
-    Color(TexelBlock),
-    /// In several planes or aspects, or as depth or stencil values: an [`ImageCopy`](super::ImageCopy) cannot copy them.
-    Other,
-    /// Not known to this library: the format is one of an extension.
-    Unknown,
+pub struct ImageRegion {
+    /// The aspect.
+    pub aspect: ImageAspect,
+    /// The mip level.
+    pub mip_level: u32,
+    /// The array layer.
+    pub array_layer: u32,
+    /// The first texel of the box: x, y and z, in texels of the aspect. Those of a subsampled plane are fewer than the
+    /// image's.
+    pub origin: [u32; 3],
+    /// Width, height and depth of the box in texels of the aspect.
+    pub extent: [u32; 3],
 }
 
-impl From<TexelBlock> for TexelLayout {
-    fn from(block: TexelBlock) -> Self {
-        Self::Color(block)
+impl ImageRegion {
+    /// Describes a box at the first texel of the first mip level of the first array layer.
+    #[must_use]
+    pub const fn new(aspect: ImageAspect, extent: [u32; 3]) -> Self {
+        Self { aspect, mip_level: 0, array_layer: 0, origin: [0; 3], extent }
     }
 }
 
@@ -59,7 +74,20 @@ impl ImageShape {
     #[must_use]
     pub const fn new(extent: [u32; 3], texels: TexelLayout) -> Self {
         let (mip_levels, array_layers, samples) = (1, 1, 1);
-        Self { extent, mip_levels, array_layers, samples, texels, transfer_usage: TransferUsage::all() }
+        let (transfer_usage, whole_levels) = (TransferUsage::all(), false);
+        let dimension = if extent[2] > 1 { ImageDimension::D3 } else { ImageDimension::D2 };
+        let format = 0;
+        Self {
+            extent,
+            mip_levels,
+            array_layers,
+            samples,
+            dimension,
+            format,
+            texels,
+            transfer_usage,
+            whole_levels,
+        }
     }
 
     /// Returns width, height and depth of a mip level in texels.
@@ -68,21 +96,29 @@ impl ImageShape {
         self.extent.map(|length| length.checked_shr(mip_level).unwrap_or(0).max(1))
     }
 
-    /// Checks a copy of a box of texels against the image: everything but the layout of the buffer.
+    /// Returns width, height and depth of a mip level in texels of an aspect: those of a subsampled plane are fewer.
+    #[must_use]
+    pub fn level_of(&self, aspect: ImageAspect, mip_level: u32) -> [u32; 3] {
+        let [width, height, depth] = self.level(mip_level);
+        let [wide, high] = self.texels.subsampling(aspect).map(|texels| texels.max(1));
+        // The last texel of a plane may stand for fewer texels of the image than others.
+        [width.div_ceil(wide), height.div_ceil(high), depth]
+    }
+
+    /// Checks a copy of a box of texels against the image: everything but the layout of the buffer. `texel` is the texel
+    /// block of the region's aspect.
     ///
     /// # Errors
     ///
     /// [`ImageCopyError`], the first rule that the copy breaks.
     pub fn check_copy(
         &self,
-        mip_level: u32,
-        array_layer: u32,
-        origin: [u32; 3],
-        extent: [u32; 3],
+        region: &ImageRegion,
         texel: TexelBlock,
         copy: TransferUsage,
     ) -> Result<(), ImageCopyError> {
-        let &Self { mip_levels, array_layers, samples, .. } = self;
+        let &Self { mip_levels, array_layers, samples, texels, .. } = self;
+        let &ImageRegion { aspect, mip_level, array_layer, origin, extent } = region;
         let missing = copy.difference(self.transfer_usage);
         if !missing.is_empty() {
             return Err(ImageCopyError::MissingUsage { missing });
@@ -90,15 +126,18 @@ impl ImageShape {
         if samples != 1 {
             return Err(ImageCopyError::Multisampled { samples });
         }
-        // A block without a side is no block of any format, and nothing could be counted in it.
-        let is_block = texel.bytes > 0 && texel.width > 0 && texel.height > 0;
-        match self.texels {
-            TexelLayout::Other => return Err(ImageCopyError::NotColor),
-            TexelLayout::Color(own) if own != texel => {
+        match texels.block(aspect) {
+            Some(own) if own != texel => {
                 return Err(ImageCopyError::WrongTexel { expected: Some(own), found: texel });
             }
-            _ if !is_block => return Err(ImageCopyError::WrongTexel { expected: None, found: texel }),
-            TexelLayout::Color(_) | TexelLayout::Unknown => {}
+            Some(_) => {}
+            // The caller knows the format of an extension, and says what its blocks are.
+            None if texels == TexelLayout::Unknown && aspect == ImageAspect::Color => {}
+            None => return Err(ImageCopyError::NoSuchAspect { aspect, texels }),
+        }
+        // A block without a side is no block of any format, and nothing could be counted in it.
+        if texel.bytes == 0 || texel.width == 0 || texel.height == 0 {
+            return Err(ImageCopyError::WrongTexel { expected: None, found: texel });
         }
         if mip_level >= mip_levels || array_layer >= array_layers {
             return Err(ImageCopyError::NoSuchSubresource {
@@ -108,7 +147,7 @@ impl ImageShape {
                 array_layers,
             });
         }
-        let level = self.level(mip_level);
+        let level = self.level_of(aspect, mip_level);
         let block = [texel.width, texel.height, 1];
         let mut is_whole = true;
         for axis in 0..3 {
@@ -120,7 +159,14 @@ impl ImageShape {
             // The last block of a level may have fewer texels than others: a level of 2 x 2 texels is one of 4 x 4.
             is_whole &= origin[axis] % block[axis] == 0 && (end % block[axis] == 0 || end == level[axis]);
         }
-        if is_whole { Ok(()) } else { Err(ImageCopyError::PartOfBlock { origin, extent, level, texel }) }
+        if !is_whole {
+            return Err(ImageCopyError::PartOfBlock { origin, extent, level, texel });
+        }
+        // A box without texels copies nothing, so no part of a level either.
+        if self.whole_levels && extent != level && !extent.contains(&0) {
+            return Err(ImageCopyError::PartOfLevel { aspect, origin, extent, level });
+        }
+        Ok(())
     }
 }
 
@@ -169,8 +215,34 @@ pub enum ImageCopyError {
         /// The block of the copy.
         found: TexelBlock,
     },
-    /// The format has depth, stencil or several planes. Record the copy with the graphics API.
-    NotColor,
+    /// The image's format has no such aspect. Copy the aspects that it has, one by one.
+    NoSuchAspect {
+        /// The aspect of the copy.
+        aspect: ImageAspect,
+        /// How the texels of the image's format lie in a buffer.
+        texels: TexelLayout,
+    },
+    /// The queue does not copy depth and stencil. Copy them on a graphics queue.
+    NeedsGraphicsQueue {
+        /// The aspect of the copy.
+        aspect: ImageAspect,
+        /// The queue of the copy.
+        queue: QueueIndex,
+    },
+    /// The box is a part of a mip level, of which the device copies the aspect as a whole only: Direct3D 12 does so with
+    /// depth and stencil. Copy the whole level.
+    PartOfLevel {
+        /// The aspect of the copy.
+        aspect: ImageAspect,
+        /// First texel of the box.
+        origin: [u32; 3],
+        /// Width, height and depth of the box in texels.
+        extent: [u32; 3],
+        /// Width, height and depth of the mip level in texels.
+        level: [u32; 3],
+    },
+    /// The resource is a buffer. Copy bytes to it instead.
+    NotAnImage,
     /// The image has several samples per texel. Render to it, or resolve into it.
     Multisampled {
         /// Samples per texel.
@@ -240,9 +312,19 @@ impl fmt::Display for ImageCopyError {
             Self::WrongTexel { expected: None, found } => {
                 write!(f, "no format has texel blocks of {}; pass those of the image's format", Block(found))
             }
-            Self::NotColor => f.write_str(
-                "the image has no color format of one plane, record copies of depth, stencil and planes with the graphics API",
+            Self::NoSuchAspect { aspect, texels } => {
+                write!(f, "the image's format has no {aspect} aspect, copy those that it has: {texels}")
+            }
+            Self::NeedsGraphicsQueue { aspect, queue } => {
+                write!(f, "queue {} does not copy the {aspect} aspect, copy it on a graphics queue", queue.0)
+            }
+            Self::PartOfLevel { aspect, origin: [x, y, z], extent, level } => write!(
+                f,
+                "the box of {} at ({x}, {y}, {z}) is a part of a mip level of {}, and the device copies the {aspect} aspect of whole mip levels only; copy the whole level",
+                Texels(extent),
+                Texels(level)
             ),
+            Self::NotAnImage => f.write_str("the resource is a buffer, copy bytes to it instead"),
             Self::Multisampled { samples } => write!(
                 f,
                 "the image has {samples} samples per texel, and only an image of one sample is copied from and to buffers; resolve it, or render to it"
@@ -266,6 +348,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::device::TexelPlane;
 
     const BC: TexelBlock = TexelBlock { bytes: 8, width: 4, height: 4 };
     const RGBA: TexelBlock = TexelBlock::new(4);
@@ -300,7 +383,8 @@ mod tests {
         ) {
             let texel = TexelBlock { bytes: 8, width: block[0], height: block[1] };
             let shape = shape(image, mip_levels, array_layers, texel);
-            let found = shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST);
+            let region = ImageRegion { aspect: ImageAspect::Color, mip_level, array_layer, origin, extent };
+            let found = shape.check_copy(&region, texel, TransferUsage::DST);
             let level = image.map(|side| (0..mip_level).fold(side, |side, _| (side / 2).max(1)));
             let is_there = mip_level < mip_levels && array_layer < array_layers;
             prop_assert_eq!(found.is_ok(), is_there && may_be_copied(level, origin, extent, texel), "{:?}", found);
@@ -347,7 +431,8 @@ mod tests {
         ];
         for (at, (image, [mip_level, array_layer], origin, extent, rule)) in cases.into_iter().enumerate() {
             let TexelLayout::Color(texel) = image.texels else { unreachable!("all have") };
-            let found = image.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::SRC);
+            let region = ImageRegion { aspect: ImageAspect::Color, mip_level, array_layer, origin, extent };
+            let found = image.check_copy(&region, texel, TransferUsage::SRC);
             match rule {
                 None => assert_eq!(found, Ok(()), "{at}"),
                 Some(rule) => assert!(found.as_ref().is_err_and(rule), "{at}: {found:?}"),
@@ -358,19 +443,61 @@ mod tests {
     #[test]
     fn images_that_buffers_cannot_be_copied_to_are_refused_with_the_reason() {
         let plain = ImageShape::new([8, 8, 1], RGBA.into());
-        let check = |image: ImageShape, texel| {
-            image.check_copy(0, 0, [0; 3], [8, 8, 1], texel, TransferUsage::DST).unwrap_err()
-        };
+        let all = ImageRegion::new(ImageAspect::Color, [8, 8, 1]);
+        let check = |image: ImageShape, texel| image.check_copy(&all, texel, TransferUsage::DST).unwrap_err();
         let none = TexelBlock { bytes: 4, width: 0, height: 1 };
         assert_eq!(check(plain, BC), ImageCopyError::WrongTexel { expected: Some(RGBA), found: BC });
         let unknown = ImageShape { texels: TexelLayout::Unknown, ..plain };
         assert_eq!(check(unknown, none), ImageCopyError::WrongTexel { expected: None, found: none });
-        assert_eq!(unknown.check_copy(0, 0, [0; 3], [8, 8, 1], BC, TransferUsage::DST), Ok(()));
-        let depth = ImageShape { texels: TexelLayout::Other, ..plain };
-        assert_eq!(check(depth, RGBA), ImageCopyError::NotColor);
+        assert_eq!(unknown.check_copy(&all, BC, TransferUsage::DST), Ok(()));
         let multisampled = ImageShape { samples: 4, ..plain };
         assert_eq!(check(multisampled, RGBA), ImageCopyError::Multisampled { samples: 4 });
         let source = ImageShape { transfer_usage: TransferUsage::SRC, ..plain };
         assert_eq!(check(source, RGBA), ImageCopyError::MissingUsage { missing: TransferUsage::DST });
+    }
+
+    #[test]
+    fn an_aspect_is_copied_with_its_own_blocks_and_its_own_extent() {
+        let (four, one) = (TexelBlock::new(4), TexelBlock::new(1));
+        let depth = TexelLayout::DepthStencil { depth: Some(four), stencil: Some(one) };
+        let plane = |bytes, subsampling| Some(TexelPlane { bytes, subsampling });
+        let planes = TexelLayout::Planar([plane(1, [1, 1]), plane(2, [2, 2]), None]);
+        let check = |texels, aspect, extent, texel| {
+            let shape = ImageShape::new([6, 5, 1], texels);
+            shape.check_copy(&ImageRegion::new(aspect, extent), texel, TransferUsage::SRC)
+        };
+        let (level, half) = ([6, 5, 1], [3, 3, 1]);
+        assert_eq!(check(depth, ImageAspect::Depth, level, four), Ok(()));
+        assert_eq!(check(depth, ImageAspect::Stencil, level, one), Ok(()));
+        assert_eq!(check(planes, ImageAspect::Plane0, level, one), Ok(()));
+        assert_eq!(check(planes, ImageAspect::Plane1, half, TexelBlock::new(2)), Ok(()));
+        let wrong = |expected, found| Err(ImageCopyError::WrongTexel { expected: Some(expected), found });
+        assert_eq!(check(depth, ImageAspect::Stencil, level, four), wrong(one, four));
+        let outside = check(planes, ImageAspect::Plane1, level, TexelBlock::new(2));
+        assert!(matches!(outside, Err(ImageCopyError::OutsideLevel { level, .. }) if level == half));
+        for (texels, aspect) in [
+            (depth, ImageAspect::Color),
+            (planes, ImageAspect::Color),
+            (planes, ImageAspect::Plane2),
+            (RGBA.into(), ImageAspect::Depth),
+            (TexelLayout::Unknown, ImageAspect::Stencil),
+        ] {
+            let refused = check(texels, aspect, level, four);
+            assert_eq!(refused, Err(ImageCopyError::NoSuchAspect { aspect, texels }));
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_level_is_refused_where_only_whole_ones_are_copied() {
+        let texel = TexelBlock::new(2);
+        let depth = TexelLayout::DepthStencil { depth: Some(texel), stencil: None };
+        let shape = ImageShape { mip_levels: 2, whole_levels: true, ..ImageShape::new([8, 4, 1], depth) };
+        let region =
+            |mip_level, extent| ImageRegion { mip_level, ..ImageRegion::new(ImageAspect::Depth, extent) };
+        let check = |region: ImageRegion| shape.check_copy(&region, texel, TransferUsage::DST);
+        assert_eq!(check(region(0, [8, 4, 1])), Ok(()));
+        assert_eq!(check(region(1, [4, 2, 1])), Ok(()));
+        assert_eq!(check(region(0, [0, 4, 1])), Ok(()), "nothing is copied");
+        assert!(matches!(check(region(0, [4, 4, 1])), Err(ImageCopyError::PartOfLevel { .. })));
     }
 }

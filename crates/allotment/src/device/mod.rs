@@ -43,6 +43,7 @@ mod resource;
 mod sampler;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+mod texels;
 mod traits;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -60,7 +61,7 @@ pub use descriptors::{
     DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 pub use error::DeviceError;
-pub use image_shape::{ImageCopyError, ImageShape, TexelLayout};
+pub use image_shape::{ImageCopyError, ImageRegion, ImageShape};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};
 pub use properties::{
@@ -68,8 +69,9 @@ pub use properties::{
     MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueKind, Requirements,
 };
 pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
-pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
+pub use resource::{BufferDesc, ImageDesc, ImageDimension, ResourceKind, Tiling};
 pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc, SamplerError, SamplerNumber};
+pub use texels::{ImageAspect, TexelLayout, TexelPlane};
 pub use traits::{
     BufferDevice, CommandDevice, DescriptorDevice, Device, ImageDevice, MemoryDevice, QueueDevice,
 };

@@ -62,6 +62,7 @@ where
     }
 }
 
+/// Returns true for copies of one subresource, of whichever aspects: a barrier transitions all of them.
 fn same_subresource<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>) -> bool
 where
     D::Image: PartialEq,
@@ -81,14 +82,15 @@ where
             && (one.direction == CopyDirection::OutOfImage || !overlap(one, other))
 }
 
-/// Returns true if the boxes share a texel.
+/// Returns true if the boxes of one subresource share a texel.
 fn overlap<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>) -> bool {
     let meets = |axis: usize| {
         // In 64 bits: origin and extent are any numbers, and their sum may pass 2^32.
         let end = |copy: &ImageCopy<'_, D>| u64::from(copy.origin[axis]) + u64::from(copy.extent[axis]);
         u64::from(one.origin[axis]) < end(other) && u64::from(other.origin[axis]) < end(one)
     };
-    (0..3).all(meets)
+    // Aspects have bytes of their own, and planes also coordinates of their own.
+    one.aspect == other.aspect && (0..3).all(meets)
 }
 
 // Uses Vulkan, whose image handles are plain numbers.
@@ -98,8 +100,8 @@ mod tests {
     use ash::vk::Handle as _;
 
     use super::*;
-    use crate::device::TexelBlock;
     use crate::device::vulkan::Device as Vulkan;
+    use crate::device::{ImageAspect, TexelBlock};
 
     const BEFORE: vk::ImageLayout = vk::ImageLayout::GENERAL;
 
@@ -117,7 +119,8 @@ mod tests {
             array_layer: 0,
             origin: [x, 0, 0],
             extent: [4, 4, 1],
-            texel: TexelBlock::new(4),
+            texels: TexelBlock::new(4).into(),
+            aspect: ImageAspect::Color,
             direction,
             before: BEFORE,
             after: vk::ImageLayout::from_raw(x as i32),

@@ -146,6 +146,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// let write = ImageWrite {
     ///     mip_level: 0,
     ///     array_layer: 0,
+    ///     aspect: ImageAspect::Color,
     ///     origin: [0, 0, 0],
     ///     extent: [4, 4, 1],
     ///     texel: TexelBlock::new(4), // bytes a texel

@@ -10,8 +10,8 @@ use super::handle::UploadHandle;
 use super::lane::{Lane, LaneState, Piece, StagedImage};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
-    Device, DeviceError, ImageCopyError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint,
-    TransferUsage,
+    Device, DeviceError, ImageAspect, ImageCopyError, ImageRegion, MemoryProperties, QueueIndex, QueueKind,
+    TexelBlock, TexelLayout, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{Owned, Recording, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::{Buffers, Images};
@@ -66,13 +66,14 @@ pub struct UploaderStatistics {
 /// The texels of an image that are written, and the states of the subresource before and after.
 ///
 /// ```
-/// use allotment::device::TexelBlock;
+/// use allotment::device::{ImageAspect, TexelBlock};
 /// use allotment::upload::ImageWrite;
 ///
 /// // The second mip level of a texture of 256 × 256 texels in BC7: blocks of 4 × 4 texels with 16 bytes each.
 /// let write = ImageWrite {
 ///     mip_level: 1,
 ///     array_layer: 0,
+///     aspect: ImageAspect::Color,
 ///     origin: [0, 0, 0],
 ///     extent: [128, 128, 1],
 ///     texel: TexelBlock { bytes: 16, width: 4, height: 4 },
@@ -88,13 +89,15 @@ pub struct ImageWrite<S> {
     pub mip_level: u32,
     /// The array layer.
     pub array_layer: u32,
-    /// The first texel: x, y and z.
+    /// The aspect that is written: each of an image of depth and stencil, or of several planes, with a write of its own.
+    pub aspect: ImageAspect,
+    /// The first texel: x, y and z, in texels of the aspect. Those of a subsampled plane are fewer than the image's.
     pub origin: [u32; 3],
-    /// Width, height and depth in texels.
+    /// Width, height and depth in texels of the aspect.
     pub extent: [u32; 3],
-    /// The texel block of the image's format.
+    /// The texel block of the aspect in the image's format.
     pub texel: TexelBlock,
-    /// The state of the subresource when the copy begins: a `VkImageLayout` on Vulkan, `D3D12_RESOURCE_STATES` on
+    /// The state of the subresource, with all of its aspects, when the copy begins: a `VkImageLayout` on Vulkan, `D3D12_RESOURCE_STATES` on
     /// Direct3D 12, `()` on the simulated GPU. The default is that of a newly created image.
     pub before: S,
     /// The state of the subresource when the copy has completed.
@@ -102,7 +105,7 @@ pub struct ImageWrite<S> {
 }
 
 impl<S: Default> ImageWrite<S> {
-    /// Describes a write of the whole first mip level of a newly created image, of its first array layer.
+    /// Describes a write of the whole first mip level of a newly created image of a color format, of its first array layer.
     ///
     /// ```
     /// use allotment::device::TexelBlock;
@@ -113,7 +116,8 @@ impl<S: Default> ImageWrite<S> {
     /// ```
     #[must_use]
     pub fn whole(extent: [u32; 3], texel: TexelBlock, after: S) -> Self {
-        Self { mip_level: 0, array_layer: 0, origin: [0; 3], extent, texel, before: S::default(), after }
+        let (aspect, before) = (ImageAspect::Color, S::default());
+        Self { mip_level: 0, array_layer: 0, aspect, origin: [0; 3], extent, texel, before, after }
     }
 }
 
@@ -700,9 +704,9 @@ impl<D: Device> Uploader<D> {
         handle: Option<&UploadHandle>,
         written: &mut u64,
     ) -> Result<(), UploadError> {
-        let texel = to.with_owned(|to, _| self.check_image(to, write))?;
+        let (texel, texels, whole_levels) = to.with_owned(|to, _| self.check_image(to, write))?;
         let states = to.with_states(Arc::clone);
-        let &ImageWrite { origin, extent, .. } = write;
+        let &ImageWrite { aspect, origin, extent, .. } = write;
         let [width, height, depth] = extent;
         // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
         // these.
@@ -724,7 +728,8 @@ impl<D: Device> Uploader<D> {
         // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
         let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
         let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit);
-        let (step, slices) = if whole { (rows, depth) } else { (fit.clamp(1, rows), 1) };
+        let (step, slices) =
+            if whole || whole_levels { (rows, depth) } else { (fit.clamp(1, rows), 1) };
         let mut before = write.before;
         let mut rest = bytes;
         for z in (0..depth).step_by(slices as usize) {
@@ -762,9 +767,10 @@ impl<D: Device> Uploader<D> {
                             rows: count,
                             mip_level: write.mip_level,
                             array_layer: write.array_layer,
+                            aspect,
                             origin: [origin[0], origin[1] + y, origin[2] + z],
                             extent: [width, (count * texel.height).min(height - y), slices],
-                            texel,
+                            texels,
                             before,
                             after: write.after,
                         });
@@ -788,20 +794,26 @@ impl<D: Device> Uploader<D> {
         &self,
         to: &Owned<Unique<D, Images>>,
         write: &ImageWrite<D::ImageState>,
-    ) -> Result<TexelBlock, UploadError> {
+    ) -> Result<(TexelBlock, TexelLayout, bool), UploadError> {
         self.check_owner(to.tracker(), to.allocation())?;
-        let &ImageWrite { mip_level, array_layer, texel, origin, extent, .. } = write;
+        let &ImageWrite { mip_level, array_layer, aspect, texel, origin, extent, .. } = write;
         // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
-        let shape = to.shape().ok_or(ImageCopyError::NotColor)?;
+        let shape = to.shape().ok_or(ImageCopyError::NotAnImage)?;
+        let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
         // The offsets of pieces and the bytes of the box are sums and products of these numbers: checked first.
-        shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST)?;
+        shape.check_copy(&region, texel, TransferUsage::DST)?;
         let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
         let kind = device.properties().queues[usize::from(queue.0)];
         // The queue would refuse the whole batch, also what others wrote.
         if !device.can_copy_between_states(kind, write.before, write.after) {
             return Err(ImageCopyError::States { queue }.into());
         }
-        Ok(texel)
+        if !device.can_copy_aspect(kind, aspect) {
+            return Err(ImageCopyError::NeedsGraphicsQueue { aspect, queue }.into());
+        }
+        // The caller says what the texels of an extension's format are.
+        let texels = if shape.texels == TexelLayout::Unknown { texel.into() } else { shape.texels };
+        Ok((texel, texels, shape.whole_levels))
     }
 
     /// Makes all data that is staged from now on, and all staged data not yet submitted, wait for a point on a

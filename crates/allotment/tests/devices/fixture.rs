@@ -43,6 +43,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Formats of each class, of which there are images on some devices of the API.
+    fn formats(&self) -> Vec<Format>;
+
     /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
     /// device (a validation layer) may write messages that begin with `about` about it, and no others.
     fn expect_complaints(&self, about: &'static str);
@@ -50,6 +53,56 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The test is over and has given everything back. Says what is wrong, where something is: a message
     /// of what watches the device, or something left behind.
     fn finish(self) -> Result<(), String>;
+}
+
+/// A format whose images are copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    pub(crate) name: &'static str,
+    pub(crate) class: FormatClass,
+    /// The API's number.
+    pub(crate) number: u32,
+    /// The API's usage flags that such images have on every device.
+    pub(crate) usage: u64,
+    pub(crate) values: Values,
+}
+
+/// What formats have in common that are copied in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FormatClass {
+    /// Colors of single texels.
+    Texels,
+    Bc,
+    Etc2,
+    Astc,
+    Depth,
+    Stencil,
+    DepthStencil,
+    /// Two or three planes.
+    Planes,
+}
+
+/// The values that 4 bytes of depth have in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// All that the bytes can be.
+    Any,
+    /// The lower 24 bits. The upper ones are undefined in what is copied out of an image.
+    Low24,
+    /// Numbers from 0 to 1.
+    Float,
+}
+
+impl Values {
+    /// Returns a value that comes back from an image as it went up.
+    pub(crate) fn settled(self, word: u32) -> u32 {
+        match self {
+            Self::Any => word,
+            Self::Low24 => word & 0x00ff_ffff,
+            // A half to one: nothing that a device may round or flush.
+            Self::Float => 0x3f00_0000 | (word & 0x007f_ffff),
+        }
+    }
 }
 
 /// A device that can have descriptors, for the suite that is about them.

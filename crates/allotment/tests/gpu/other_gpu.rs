@@ -8,7 +8,7 @@ use allotment::descriptor::{
 };
 use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedImageUse};
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageDesc, TexelBlock, TimelineValue,
+    BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageAspect, ImageDesc, TexelBlock, TimelineValue,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::DeletionQueue;
@@ -73,6 +73,7 @@ impl Things {
                 array_layer: 0,
                 origin: [0, 0, 0],
                 extent: [16, 16, 1],
+                aspect: ImageAspect::Color,
                 texel: TexelBlock::new(4),
                 before: (),
                 after: (),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageDesc,
-    MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc,
+    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageAspect,
+    ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc,
     SamplerError, Submission, TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
@@ -386,6 +386,7 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
         array_layer: 0,
         origin: [0; 3],
         extent: [64, 64, 1],
+        aspect: ImageAspect::Color,
         texel: TexelBlock::new(4),
         before: (),
         after: (),

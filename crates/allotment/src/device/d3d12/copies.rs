@@ -13,8 +13,9 @@ use windows::core::Interface as _;
 use super::Device;
 use super::buffers::BUFFER;
 use super::create;
+use super::formats::{footprint_format, plane_slice, plane_slices};
 use crate::device::waves::{Wave, waves};
-use crate::device::{BufferCopy, CopyDirection, CopyError, DeviceError, ImageCopy, Submission};
+use crate::device::{BufferCopy, CopyDirection, CopyError, DeviceError, ImageCopy, Submission, TexelBlock};
 
 /// Size in bytes of the buffer through which copies within one buffer go, in pieces. Created for the first such
 /// copy on a queue; only the system's usage counts it.
@@ -45,15 +46,25 @@ pub(super) struct Recording<'a> {
 }
 
 /// Returns an error for copies that the runtime would reject only when the list is closed: misaligned texels in
-/// a buffer, and on a copy queue images in another state than `COMMON`, their state between its lists.
+/// a buffer; depth and stencil on a queue without graphics, or parts of their mip levels; and on a copy queue images in
+/// another state than `COMMON`, their state between its lists.
 pub(super) fn check(
     copies: &[ImageCopy<'_, Device>],
     kind: D3D12_COMMAND_LIST_TYPE,
 ) -> Result<(), DeviceError> {
     for copy in copies {
-        let &ImageCopy { texel, buffer_offset: offset, row_pitch, rows, before, after, .. } = copy;
-        if texel.bytes == 0 || texel.width == 0 || texel.height == 0 {
+        let &ImageCopy { texels, aspect, buffer_offset: offset, row_pitch, rows, before, after, .. } = copy;
+        if texels.block(aspect).is_none() {
+            return Err(CopyError::NoSuchAspect { aspect }.into());
+        }
+        if copy.block().is_none() {
             return Err(CopyError::WrongTexel.into());
+        }
+        if aspect.needs_graphics() && kind != D3D12_COMMAND_LIST_TYPE_DIRECT {
+            return Err(CopyError::NeedsGraphicsQueue.into());
+        }
+        if aspect.needs_graphics() && !is_whole(copy) {
+            return Err(CopyError::PartOfLevel { mip_level: copy.mip_level }.into());
         }
         if offset % OFFSETS != 0 {
             return Err(DeviceError::Misaligned { offset, alignment: OFFSETS });
@@ -68,6 +79,15 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Returns true if a copy is of a whole mip level of depth or stencil, or of nothing.
+fn is_whole(copy: &ImageCopy<'_, Device>) -> bool {
+    // SAFETY: the image is live, by the caller's promise.
+    let desc = unsafe { copy.image.GetDesc() };
+    let side = |side: u64| side.checked_shr(copy.mip_level).unwrap_or(0).max(1);
+    let level = [side(desc.Width), side(desc.Height.into()), 1];
+    copy.extent.contains(&0) || (copy.origin == [0; 3] && copy.extent.map(u64::from) == level)
 }
 
 /// Creates a staging buffer that a queue can both read and write, if there are copies within one buffer.
@@ -176,11 +196,15 @@ impl Recording<'_> {
     ) {
         let barriers = &mut self.scratch.barriers;
         // A barrier between equal states is an error of the debug layer.
-        barriers.extend(changes.filter(|(_, before, after)| before != after).map(|(copy, before, after)| {
+        for (copy, before, after) in changes.filter(|(_, before, after)| before != after) {
             // SAFETY: the image is live, by the caller's promise.
             let desc = unsafe { copy.image.GetDesc() };
-            transition(copy.image, subresource(copy, &desc), before, after)
-        }));
+            // All aspects change their state together, as on Vulkan, though each plane slice has a state of its own here.
+            let slices = 0..plane_slices(&copy.texels);
+            barriers.extend(
+                slices.map(|slice| transition(copy.image, subresource(copy, slice, &desc), before, after)),
+            );
+        }
         self.record_barriers();
     }
 
@@ -205,23 +229,30 @@ impl Recording<'_> {
                 CopyDirection::OutOfImage => D3D12_RESOURCE_STATE_COPY_DEST,
             },
         );
-        for footprint in Footprint::of(copy).into_iter().flatten() {
+        let Some(texel) = copy.block() else { return };
+        let format = footprint_format(desc.Format, copy.aspect, texel);
+        // The runtime takes no box for depth and stencil, not even one around all texels.
+        let is_whole = copy.aspect.needs_graphics();
+        let boxed = |part| Some(part).filter(|_| !is_whole);
+        for footprint in Footprint::of(copy, texel).into_iter().flatten() {
             let [x, y, z] = copy.origin;
             let z = z + footprint.first_slice;
-            let (texels, bytes) = (in_image(copy, &desc), footprint.in_buffer(copy, desc.Format));
+            let (texels, bytes) = (in_image(copy, &desc), footprint.in_buffer(copy, format));
             let [width, height] = footprint.blocks;
             match copy.direction {
                 CopyDirection::IntoImage => {
-                    let part = cuboid([0, footprint.lead, 0], [width, height, footprint.depth]);
+                    let part = boxed(cuboid([0, footprint.lead, 0], [width, height, footprint.depth]));
+                    let part = part.as_ref().map(core::ptr::from_ref);
                     // SAFETY: both are live and the boxes lie in them, by the caller's promise; they are in the
                     // copy states.
-                    unsafe { self.list.CopyTextureRegion(&texels, x, y, z, &bytes, Some(&part)) };
+                    unsafe { self.list.CopyTextureRegion(&texels, x, y, z, &bytes, part) };
                 }
                 CopyDirection::OutOfImage => {
-                    let part = cuboid([x, y, z], [width, height, footprint.depth]);
+                    let part = boxed(cuboid([x, y, z], [width, height, footprint.depth]));
+                    let part = part.as_ref().map(core::ptr::from_ref);
                     let lead = footprint.lead;
                     // SAFETY: as above.
-                    unsafe { self.list.CopyTextureRegion(&bytes, 0, lead, 0, &texels, Some(&part)) };
+                    unsafe { self.list.CopyTextureRegion(&bytes, 0, lead, 0, &texels, part) };
                 }
             }
         }
@@ -246,8 +277,7 @@ impl Footprint {
     /// Returns the footprints of a copy. A footprint must not exceed its buffer, not even with rows that are not
     /// copied. So if slices are further apart than they are high, the last slice has a footprint of its own; and
     /// if that would start off the alignment, it starts one row earlier.
-    fn of(copy: &ImageCopy<'_, Device>) -> [Option<Self>; 2] {
-        let texel = copy.texel;
+    fn of(copy: &ImageCopy<'_, Device>, texel: TexelBlock) -> [Option<Self>; 2] {
         let [width, height, depth] = copy.extent;
         let rows = texel.rows(height);
         // Block-compressed levels below one block still consist of a whole block.
@@ -306,13 +336,18 @@ fn in_image(copy: &ImageCopy<'_, Device>, desc: &D3D12_RESOURCE_DESC) -> D3D12_T
         // SAFETY: the interface is borrowed without a reference, and not released with the location.
         pResource: unsafe { core::mem::transmute_copy(copy.image) },
         Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
-        Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: subresource(copy, desc) },
+        Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 {
+            SubresourceIndex: subresource(copy, plane_slice(copy.aspect), desc),
+        },
     }
 }
 
-/// Returns the index of a copy's subresource in its image, which has a color format.
-fn subresource(copy: &ImageCopy<'_, Device>, desc: &D3D12_RESOURCE_DESC) -> u32 {
-    copy.mip_level + copy.array_layer * u32::from(desc.MipLevels)
+/// Returns the index of a plane slice of a copy's subresource in its image.
+fn subresource(copy: &ImageCopy<'_, Device>, slice: u32, desc: &D3D12_RESOURCE_DESC) -> u32 {
+    // A 3D image has one layer, and its depth in the same field.
+    let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+    let layers = if is_3d { 1 } else { u32::from(desc.DepthOrArraySize) };
+    copy.mip_level + (copy.array_layer + slice * layers) * u32::from(desc.MipLevels)
 }
 
 fn copied_in(direction: CopyDirection) -> D3D12_RESOURCE_STATES {

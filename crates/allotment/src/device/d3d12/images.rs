@@ -4,12 +4,12 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
 use super::buffers::bits;
-use super::formats::texel_layout;
+use super::formats::{texel_layout, typeless};
 use super::properties::query;
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice, ImageShape, MemoryDesc,
-    QueueKind, Requirements, ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
+    ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
@@ -23,7 +23,8 @@ use crate::device::{
 impl From<ImageDesc> for ResourceInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
         let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, .. } = desc;
-        let is_3d = depth > 1;
+        let dimension = desc.resolved_dimension();
+        let is_3d = dimension == ImageDimension::D3;
         let slices = if is_3d { depth } else { array_layers };
         // The API counts both in 16 bits; larger numbers become 0, which is refused below.
         let [slices, levels] = [slices, mip_levels].map(|count| u16::try_from(count).unwrap_or(0));
@@ -36,10 +37,10 @@ impl From<ImageDesc> for ResourceInfo<'_> {
             flags |= TARGET;
         }
         let raw = D3D12_RESOURCE_DESC {
-            Dimension: if is_3d {
-                D3D12_RESOURCE_DIMENSION_TEXTURE3D
-            } else {
-                D3D12_RESOURCE_DIMENSION_TEXTURE2D
+            Dimension: match dimension {
+                ImageDimension::D1 => D3D12_RESOURCE_DIMENSION_TEXTURE1D,
+                ImageDimension::D2 | ImageDimension::Cube => D3D12_RESOURCE_DIMENSION_TEXTURE2D,
+                ImageDimension::D3 => D3D12_RESOURCE_DIMENSION_TEXTURE3D,
             },
             Alignment: 0,
             // An invalid description gets the width 0, which no runtime accepts, should a check be missing.
@@ -58,6 +59,11 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         };
         let mut info = Self::new(raw);
         info.unchecked = true;
+        info.is_cube = dimension == ImageDimension::Cube;
+        let views = views(raw.Format, &desc).map(|family| {
+            info.typed = family.map(|_| raw.Format);
+            info.desc.Format = family.unwrap_or(raw.Format);
+        });
         let [.., most_slices] = largest(raw.Dimension);
         let of_slices = if is_3d { DescriptionLimit::ImageDepth } else { DescriptionLimit::ArrayLayers };
         let too_many = || {
@@ -65,12 +71,26 @@ impl From<ImageDesc> for ResourceInfo<'_> {
             of_slices.check(slices.into(), most_slices)?;
             DescriptionLimit::MipLevels.check(mip_levels.into(), D3D12_REQ_MIP_LEVELS.into())
         };
-        let of_3d = (is_3d && array_layers != 1).then_some(DescriptionError::ArrayOf3d);
         // Flags outside the list need features or rules that nothing here checks.
         let usage = || DescriptionError::check_usage(desc.usage, bits(USAGES)).err();
-        info.broken =
-            DescriptionError::check_image(&desc).and_then(|()| too_many()).err().or(of_3d).or_else(usage);
+        let broken = DescriptionError::check_image(&desc).and_then(|()| too_many()).err();
+        info.broken = broken.or_else(usage).or(views.err());
         info
+    }
+}
+
+/// Returns the typeless format that views of several formats need, or an error for a format that is not of its family;
+/// `None` where no further formats are asked for.
+fn views(format: DXGI_FORMAT, desc: &ImageDesc) -> Result<Option<DXGI_FORMAT>, DescriptionError> {
+    let mut views = desc.views().peekable();
+    let Some(&first) = views.peek() else { return Ok(None) };
+    // Resources of the API's states have no list of castable formats, so the family is all that there is.
+    let family = typeless(format).ok_or(DescriptionError::ViewFormat { format: first })?;
+    let in_family =
+        |view: u32| i32::try_from(view).is_ok_and(|view| typeless(DXGI_FORMAT(view)) == Some(family));
+    match views.find(|&view| !in_family(view)) {
+        Some(format) => Err(DescriptionError::ViewFormat { format }),
+        None => Ok(Some(family)),
     }
 }
 
@@ -94,17 +114,27 @@ pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
 }
 
 /// Returns what copies of the texels are checked against.
-fn shape(desc: &D3D12_RESOURCE_DESC) -> ImageShape {
+fn shape(info: &ResourceInfo<'_>) -> ImageShape {
+    let desc = &info.desc;
     let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
     let slices = u32::from(desc.DepthOrArraySize);
     let (depth, layers) = if is_3d { (slices, 1) } else { (1, slices) };
     let width = u32::try_from(desc.Width).unwrap_or(u32::MAX);
-    let mut shape = ImageShape::new([width, desc.Height, depth], texel_layout(desc.Format));
+    let mut shape = ImageShape::new([width, desc.Height, depth], texel_layout(desc));
     let longest = width.max(desc.Height).max(depth);
     // 0 stands for all levels that there can be.
     let all = longest.checked_ilog2().map_or(0, |last| last + 1);
     shape.mip_levels = if desc.MipLevels == 0 { all } else { desc.MipLevels.into() };
     (shape.array_layers, shape.samples) = (layers, desc.SampleDesc.Count);
+    shape.format = info.typed.unwrap_or(desc.Format).0.unsigned_abs();
+    shape.dimension = match desc.Dimension {
+        D3D12_RESOURCE_DIMENSION_TEXTURE1D => ImageDimension::D1,
+        D3D12_RESOURCE_DIMENSION_TEXTURE3D => ImageDimension::D3,
+        _ if info.is_cube => ImageDimension::Cube,
+        _ => ImageDimension::D2,
+    };
+    // `CopyTextureRegion` copies whole subresources of depth and stencil.
+    shape.whole_levels = shape.texels.is_depth_stencil();
     shape
 }
 
@@ -136,7 +166,8 @@ fn check_usage(desc: &D3D12_RESOURCE_DESC, is_3d: bool) -> Result<(), Descriptio
     if !samples.is_power_of_two() {
         return Err(DescriptionError::Samples { samples });
     }
-    if samples != 1 && (is_3d || desc.MipLevels != 1) {
+    let is_2d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE2D;
+    if samples != 1 && (!is_2d || desc.MipLevels != 1) {
         return Err(DescriptionError::Multisampled);
     }
     if samples != 1 && desc.Flags.contains(STORAGE) {
@@ -153,17 +184,21 @@ fn check_usage(desc: &D3D12_RESOURCE_DESC, is_3d: bool) -> Result<(), Descriptio
 
 /// Returns the largest texture of Direct3D 12, in texels and layers.
 fn largest(dimension: D3D12_RESOURCE_DIMENSION) -> [u64; 3] {
-    if dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
-        [D3D12_REQ_TEXTURE3D_U_V_OR_W_DIMENSION.into(); 3]
-    } else {
-        let side = D3D12_REQ_TEXTURE2D_U_OR_V_DIMENSION.into();
-        [side, side, D3D12_REQ_TEXTURE2D_ARRAY_AXIS_DIMENSION.into()]
+    match dimension {
+        D3D12_RESOURCE_DIMENSION_TEXTURE1D => {
+            [D3D12_REQ_TEXTURE1D_U_DIMENSION.into(), 1, D3D12_REQ_TEXTURE1D_ARRAY_AXIS_DIMENSION.into()]
+        }
+        D3D12_RESOURCE_DIMENSION_TEXTURE3D => [D3D12_REQ_TEXTURE3D_U_V_OR_W_DIMENSION.into(); 3],
+        _ => {
+            let side = D3D12_REQ_TEXTURE2D_U_OR_V_DIMENSION.into();
+            [side, side, D3D12_REQ_TEXTURE2D_ARRAY_AXIS_DIMENSION.into()]
+        }
     }
 }
 
 impl Shared {
     /// Checks with queries whether the device supports a texture whose description was not promised to be valid.
-    pub(super) fn check_image(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+    pub(super) fn check_image(&self, desc: &D3D12_RESOURCE_DESC, is_cube: bool) -> Result<(), DeviceError> {
         let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
         let [width, height, slices] = [desc.Width, desc.Height.into(), desc.DepthOrArraySize.into()];
         check_extent(desc)?;
@@ -184,7 +219,7 @@ impl Shared {
             return Err(DescriptionError::BlockExtent { extent, multiple: [4, 4] }.into());
         }
         // The API has no linear textures for general use, and a device may lack the format.
-        if desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || !self.has_format(desc) {
+        if desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || !self.has_format(desc, is_cube) {
             return Err(DeviceError::Unsupported);
         }
         let samples = desc.SampleDesc.Count;
@@ -196,15 +231,18 @@ impl Shared {
             .into())
     }
 
-    fn has_format(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
+    fn has_format(&self, desc: &D3D12_RESOURCE_DESC, is_cube: bool) -> bool {
         let wanted = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: desc.Format, ..Default::default() };
         // A query that fails means an unknown format: treated as unsupported.
         let Some(support) = query(&self.raw, wanted) else { return false };
-        let mut needed = if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
-            D3D12_FORMAT_SUPPORT1_TEXTURE3D
-        } else {
-            D3D12_FORMAT_SUPPORT1_TEXTURE2D
+        let mut needed = match desc.Dimension {
+            D3D12_RESOURCE_DIMENSION_TEXTURE1D => D3D12_FORMAT_SUPPORT1_TEXTURE1D,
+            D3D12_RESOURCE_DIMENSION_TEXTURE3D => D3D12_FORMAT_SUPPORT1_TEXTURE3D,
+            _ => D3D12_FORMAT_SUPPORT1_TEXTURE2D,
         };
+        if is_cube {
+            needed |= D3D12_FORMAT_SUPPORT1_TEXTURECUBE;
+        }
         let uses = [
             (TARGET, D3D12_FORMAT_SUPPORT1_RENDER_TARGET),
             (DEPTH, D3D12_FORMAT_SUPPORT1_DEPTH_STENCIL),
@@ -240,7 +278,7 @@ unsafe impl ImageDevice for Device {
     }
 
     fn image_shape(&self, info: &ResourceInfo<'_>) -> ImageShape {
-        shape(&info.desc)
+        shape(info)
     }
 
     // On a copy queue an image has no other state than `COMMON`, before and after each list.
@@ -251,6 +289,10 @@ unsafe impl ImageDevice for Device {
         after: D3D12_RESOURCE_STATES,
     ) -> bool {
         queue != QueueKind::Transfer || [before, after] == [D3D12_RESOURCE_STATE_COMMON; 2]
+    }
+
+    fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {
+        !aspect.needs_graphics() || queue == QueueKind::Graphics
     }
 
     fn relocatable_image_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {

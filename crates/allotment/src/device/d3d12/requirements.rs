@@ -43,7 +43,9 @@ impl Shared {
         if info.is_buffer() {
             self.check_buffer(&desc)?;
         } else if info.unchecked {
-            self.check_image(&desc)?;
+            // What a typeless format supports is not what its views do.
+            let typed = D3D12_RESOURCE_DESC { Format: info.typed.unwrap_or(desc.Format), ..desc };
+            self.check_image(&typed, info.is_cube)?;
         } else {
             images::check_extent(&desc)?;
         }

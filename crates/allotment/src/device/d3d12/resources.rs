@@ -32,6 +32,10 @@ pub struct ResourceInfo<'a> {
     castable: &'a [DXGI_FORMAT],
     /// The description was not promised to be valid: the device is queried first.
     pub(super) unchecked: bool,
+    /// The format of a description whose views have further ones, so that `desc` has the typeless one.
+    pub(super) typed: Option<DXGI_FORMAT>,
+    /// The array layers are the faces of cubes, as the original description says.
+    pub(super) is_cube: bool,
     /// The rule that the original description breaks, if any.
     pub(super) broken: Option<DescriptionError>,
 }
@@ -49,7 +53,16 @@ impl<'a> ResourceInfo<'a> {
     #[must_use]
     pub const fn new(desc: D3D12_RESOURCE_DESC) -> Self {
         let initial = Initial::State(D3D12_RESOURCE_STATE_COMMON);
-        Self { desc, initial, clear_value: None, castable: &[], unchecked: false, broken: None }
+        Self {
+            desc,
+            initial,
+            clear_value: None,
+            castable: &[],
+            unchecked: false,
+            typed: None,
+            is_cube: false,
+            broken: None,
+        }
     }
 
     /// Sets the initial state. In upload and readback heaps resources have a fixed state, which they get
@@ -116,13 +129,15 @@ impl<'a> ResourceInfo<'a> {
 
     /// Returns the same description for as long as one likes; `None` where it borrows a list of castable formats.
     pub(super) fn borrowing_nothing(&self) -> Option<ResourceInfo<'static>> {
-        let Self { desc, initial, clear_value, castable, unchecked, broken } = *self;
+        let Self { desc, initial, clear_value, castable, unchecked, typed, is_cube, broken } = *self;
         castable.is_empty().then_some(ResourceInfo {
             desc,
             initial,
             clear_value,
             castable: &[],
             unchecked,
+            typed,
+            is_cube,
             broken,
         })
     }

@@ -1,116 +1,139 @@
 //! The memory layout of images on the simulated GPU: layer after layer; in each layer mip level after mip level,
-//! the largest first; in each level slice after slice and row after row, tightly packed.
+//! the largest first; in each level aspect after aspect; in each aspect slice after slice and row after row of blocks,
+//! tightly packed.
 
 use std::sync::Arc;
 
+use super::formats::layout;
 use super::queues::{SimulatedCopy, Steps};
 use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageCopy,
-    ImageDesc, ImageDevice, ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission,
-    TexelBlock, Tiling, TransferUsage,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect,
+    ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageRegion, ImageShape, MemoryDesc, QueueKind,
+    Requirements, ResourceKind, Submission, TexelBlock, TexelLayout, Tiling, TransferUsage,
 };
 
 /// The dimensions of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    extent: [u32; 3],
-    mip_levels: u32,
-    array_layers: u32,
-    samples: u32,
-    /// Bytes per texel.
-    texel: u32,
+    image: ImageShape,
 }
 
 impl Shape {
     /// Returns the dimensions of a valid description: with texels, and no more mip levels than it takes to reach one
-    /// texel. So each level is at most half of the one above it.
+    /// texel. So each level has at most half of the texels of the one above it.
     pub(super) fn of(desc: &ImageDesc) -> Result<Self, DescriptionError> {
-        let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, format, .. } =
-            *desc;
+        let ImageDesc { extent: [width, height, depth], mip_levels, samples, format, .. } = *desc;
         DescriptionError::check_image(desc)?;
-        if format == 0 {
-            return Err(DescriptionError::UnknownFormat { format });
-        }
+        let texels = layout(format).ok_or(DescriptionError::UnknownFormat { format })?;
         if !samples.is_power_of_two() {
             return Err(DescriptionError::Samples { samples });
         }
         // A chain of levels ends at one texel; Vulkan and Direct3D 12 refuse longer ones.
         let levels = width.max(height).max(depth).ilog2() + 1;
         DescriptionLimit::MipLevels.check(mip_levels.into(), levels.into())?;
-        Ok(Self { extent: desc.extent, mip_levels, array_layers, samples, texel: format })
+        // Each layout has one number, so a view of other texels has another.
+        if let Some(format) = desc.views().find(|&view| layout(view) != Some(texels)) {
+            return Err(DescriptionError::ViewFormat { format });
+        }
+        Ok(Self { image: image_shape(desc, texels) })
     }
 
     /// Returns the size of the image in bytes; `None` beyond 2^64.
     pub(super) fn size(&self) -> Option<u64> {
-        let mut texels = Some(1u64);
-        // Each product is checked: the numbers come from a description that nothing has checked yet.
-        for factor in self.extent.into_iter().chain([self.array_layers, self.samples, self.texel]) {
-            texels = texels?.checked_mul(factor.into());
+        let first = self.level_bytes(0)?;
+        // All further levels together are about as large as the first, and larger where their blocks have fewer texels.
+        let mut layer = if self.image.mip_levels > 1 { first.checked_mul(2)? } else { first };
+        let mut levels = 0u64;
+        for level in 0..self.image.mip_levels {
+            levels = levels.checked_add(self.level_bytes(level)?)?;
         }
-        // Each mip level is at most half of the one above it, so all further levels together are at most as
-        // large as the first.
-        if self.mip_levels > 1 { texels?.checked_mul(2) } else { texels }
+        layer = layer.max(levels);
+        layer.checked_mul(self.image.array_layers.into())
     }
 
     /// Returns width and height of the first mip level if work can sample it: a 2D image with one sample and texels
     /// of 4 bytes.
     pub(super) fn sampled_extent(&self) -> Option<[u32; 2]> {
-        let [width, height, depth] = self.extent;
-        ([depth, self.samples, self.texel] == [1, 1, 4]).then_some([width, height])
+        let ImageShape { extent: [width, height, depth], samples, texels, .. } = self.image;
+        let is_sampled = texels == TexelBlock::new(4).into() && [depth, samples] == [1, 1];
+        is_sampled.then_some([width, height])
     }
 
-    /// Returns width, height and depth of a mip level in texels.
-    fn level(&self, level: u32) -> [u32; 3] {
-        self.extent.map(|length| (length >> level).max(1))
+    /// Returns the bytes of an aspect of a mip level of one layer.
+    fn aspect_bytes(&self, aspect: ImageAspect, level: u32) -> Option<u64> {
+        let texel = self.image.texels.block(aspect)?;
+        let [width, height, depth] = self.image.level_of(aspect, level);
+        // Each product is checked: the numbers come from a description that nothing has checked yet.
+        let row = texel.row_bytes(width).checked_mul(self.image.samples.into())?;
+        row.checked_mul(texel.rows(height).into())?.checked_mul(depth.into())
     }
 
-    /// Returns the bytes of a mip level of one layer. As all below, it is less than [`size`](Self::size) of a
-    /// valid image, so it cannot overflow.
-    fn level_bytes(&self, level: u32) -> u64 {
-        let factors = self.level(level).into_iter().chain([self.samples, self.texel]);
-        factors.map(u64::from).product()
+    /// Returns the bytes of a mip level of one layer.
+    fn level_bytes(&self, level: u32) -> Option<u64> {
+        let mut aspects = self.image.texels.aspects();
+        aspects.try_fold(0u64, |bytes, aspect| bytes.checked_add(self.aspect_bytes(aspect, level)?))
     }
 
-    /// Returns the offset of a subresource in bytes from the image's start.
-    fn start(&self, mip_level: u32, array_layer: u32) -> u64 {
-        let before = |levels| (0..levels).map(|level| self.level_bytes(level)).sum::<u64>();
-        before(self.mip_levels) * u64::from(array_layer) + before(mip_level)
+    /// Returns the offset of an aspect of a subresource in bytes from the image's start. It is less than
+    /// [`size`](Self::size) of a valid image, so it cannot overflow.
+    fn start(&self, aspect: ImageAspect, mip_level: u32, array_layer: u32) -> u64 {
+        let levels = |levels| (0..levels).filter_map(|level| self.level_bytes(level)).sum::<u64>();
+        let before = self.image.texels.aspects().take_while(|&before| before != aspect);
+        let aspects = before.filter_map(|before| self.aspect_bytes(before, mip_level)).sum::<u64>();
+        levels(self.image.mip_levels) * u64::from(array_layer) + levels(mip_level) + aspects
     }
 
     /// Checks a copy's subresource and box.
     fn check_copy(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Result<(), CopyError> {
-        let &ImageCopy { mip_level, array_layer, .. } = copy;
-        if mip_level >= self.mip_levels || array_layer >= self.array_layers {
-            return Err(CopyError::NoSuchSubresource { mip_level, array_layer });
-        }
-        // Neither API copies between a buffer and a multisampled image.
-        if self.samples != 1 {
-            return Err(CopyError::Multisampled);
-        }
-        // A wrong texel block would make the copy read and write other bytes than the caller means.
-        if copy.texel != TexelBlock::new(self.texel) {
+        let &ImageCopy { mip_level, array_layer, aspect, origin, extent, texels, .. } = copy;
+        // A wrong layout would make the copy read and write other bytes than the caller means.
+        if texels != self.image.texels {
             return Err(CopyError::WrongTexel);
         }
-        let level = self.level(copy.mip_level);
-        // Checked, since origin and extent are any numbers and their sum may pass 2^32.
-        let ends = (0..3).map(|axis| copy.origin[axis].checked_add(copy.extent[axis]));
-        let inside = ends.zip(level).all(|(end, length)| end.is_some_and(|end| end <= length));
-        if inside { Ok(()) } else { Err(CopyError::OutsideLevel { mip_level }) }
+        let texel = texels.block(aspect).ok_or(CopyError::NoSuchAspect { aspect })?;
+        let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
+        // All copies: the image's shape tells of no missing usage, since all images have both.
+        self.image.check_copy(&region, texel, TransferUsage::empty()).map_err(|error| match error {
+            ImageCopyError::NoSuchSubresource { .. } => {
+                CopyError::NoSuchSubresource { mip_level, array_layer }
+            }
+            ImageCopyError::Multisampled { .. } => CopyError::Multisampled,
+            ImageCopyError::PartOfBlock { .. } => CopyError::PartOfBlock { mip_level },
+            _ => CopyError::OutsideLevel { mip_level },
+        })
     }
 }
 
+/// Returns what copies of the texels are checked against.
+fn image_shape(desc: &ImageDesc, texels: TexelLayout) -> ImageShape {
+    let mut shape = ImageShape::new(desc.extent, texels);
+    (shape.mip_levels, shape.array_layers, shape.samples) =
+        (desc.mip_levels, desc.array_layers, desc.samples);
+    (shape.dimension, shape.format) = (desc.resolved_dimension(), desc.format);
+    shape
+}
+
 impl SimulatedGpu {
-    /// Checks an image copy.
-    pub(super) fn check_image_copy(&self, copy: &ImageCopy<'_, Self>) -> Result<(), DeviceError> {
+    /// Checks an image copy on a queue of a kind.
+    pub(super) fn check_image_copy(
+        &self,
+        copy: &ImageCopy<'_, Self>,
+        kind: Option<QueueKind>,
+    ) -> Result<(), DeviceError> {
         copy.image.shape.check_copy(copy)?;
+        // As the backends do, so a test finds it without a GPU.
+        if copy.aspect.needs_graphics() && kind != Some(QueueKind::Graphics) {
+            return Err(CopyError::NeedsGraphicsQueue.into());
+        }
+        let texel = copy.block().ok_or(CopyError::WrongTexel)?;
         copy.buffer.check_usage(match copy.direction {
             CopyDirection::IntoImage => TransferUsage::SRC,
             CopyDirection::OutOfImage => TransferUsage::DST,
         })?;
         let limits = &self.shared.properties.limits;
-        let &ImageCopy { texel, buffer_offset: offset, row_pitch, rows, extent, .. } = copy;
+        let &ImageCopy { buffer_offset: offset, row_pitch, rows, extent, .. } = copy;
         let alignment = limits.image_copy_offset_alignment;
         if !alignment.is_aligned(offset) {
             return Err(DeviceError::Misaligned { offset, alignment: alignment.get() });
@@ -128,15 +151,19 @@ impl SimulatedGpu {
 
 /// Converts a valid image copy to rows of bytes.
 pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
+    let texel = copy.block().unwrap_or(TexelBlock::new(1));
     let (buffer, image, shape) = (&copy.buffer.range, &copy.image.range, copy.image.shape);
     // In 64 bits from here on: the check above holds for the sums, not for 32-bit products.
-    let [width, height, depth] = copy.extent.map(u64::from);
-    let [x, y, z] = copy.origin.map(u64::from);
-    let [row, rows, _] = shape.level(copy.mip_level).map(u64::from);
-    let texel = u64::from(shape.texel);
-    let first = shape.start(copy.mip_level, copy.array_layer) + ((z * rows + y) * row + x) * texel;
+    let [width, height, depth] = copy.extent;
+    let (width, height, depth) = (texel.row_bytes(width), u64::from(texel.rows(height)), u64::from(depth));
+    let [x, y, z] = copy.origin;
+    let [level_width, level_height, _] = shape.image.level_of(copy.aspect, copy.mip_level);
+    let (row, rows) = (texel.row_bytes(level_width), u64::from(texel.rows(level_height)));
+    // The box begins at whole blocks, so the bytes and rows before it are those of the blocks before it.
+    let before = (u64::from(z) * rows + u64::from(texel.rows(y))) * row + texel.row_bytes(x);
+    let first = shape.start(copy.aspect, copy.mip_level, copy.array_layer) + before;
     let in_buffer = Steps { row: copy.row_pitch, slice: copy.row_pitch * u64::from(copy.rows) };
-    let in_image = Steps { row: row * texel, slice: rows * row * texel };
+    let in_image = Steps { row, slice: rows * row };
     let buffer = (InUse::new(buffer), buffer.offset + copy.buffer_offset, in_buffer);
     let image = (InUse::new(image), image.offset + first, in_image);
     let (from, to) = match copy.direction {
@@ -150,7 +177,7 @@ pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
         to: to.0,
         to_offset: to.1,
         to_steps: to.2,
-        size: width * texel,
+        size: width,
         rows: height,
         slices: depth,
         texels: Some(copy.direction),
@@ -169,7 +196,8 @@ pub(super) fn check_full_image(
         return Err(CopyError::DifferentImages.into());
     }
     // The backends refuse this as well, see `full_images.rs` there, so a test finds it without a GPU.
-    if shape.samples != 1 && kind != Some(QueueKind::Graphics) {
+    let plain = shape.image.samples == 1 && !shape.image.texels.is_depth_stencil();
+    if !plain && kind != Some(QueueKind::Graphics) {
         return Err(CopyError::NeedsGraphicsQueue.into());
     }
     let either = |image: &SimulatedImage| ptr_eq(image, from) || ptr_eq(image, to);
@@ -245,10 +273,11 @@ unsafe impl ImageDevice for SimulatedGpu {
     }
 
     fn image_shape(&self, desc: &ImageDesc) -> ImageShape {
-        let mut shape = ImageShape::new(desc.extent, TexelBlock::new(desc.format).into());
-        (shape.mip_levels, shape.array_layers, shape.samples) =
-            (desc.mip_levels, desc.array_layers, desc.samples);
-        shape
+        image_shape(desc, layout(desc.format).unwrap_or(TexelLayout::Unknown))
+    }
+
+    fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {
+        !aspect.needs_graphics() || queue == QueueKind::Graphics
     }
 
     /// All images can be copied: here an image is bytes and nothing else.

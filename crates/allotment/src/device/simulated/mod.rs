@@ -34,6 +34,7 @@ mod buffers;
 mod commands;
 mod descriptors;
 mod faults;
+mod formats;
 mod hazards;
 mod images;
 mod memory;

@@ -617,12 +617,12 @@ unsafe impl QueueDevice for SimulatedGpu {
         // Image copies run first. A program that copies bytes to a buffer and from there to an image must
         // separate the two with a wait; without it, the image gets the old bytes here, and undefined ones on a
         // real GPU.
+        // A queue that does not exist has no kind; `submit` below refuses it.
+        let kind = self.shared.properties.queues.get(usize::from(queue.0)).copied();
         let image_copies = submission
             .image_copies
             .iter()
-            .map(|copy| self.copy_task(copy, self.check_image_copy(copy), || images::rows(copy)));
-        // A queue that does not exist has no kind; `submit` below refuses it.
-        let kind = self.shared.properties.queues.get(usize::from(queue.0)).copied();
+            .map(|copy| self.copy_task(copy, self.check_image_copy(copy, kind), || images::rows(copy)));
         let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
             let checked = images::check_full_image(kind, submission, at);
             self.copy_task(copy, checked, || images::all_bytes(copy))

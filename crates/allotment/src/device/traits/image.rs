@@ -3,7 +3,9 @@
 use core::fmt::Debug;
 
 use super::MemoryDevice;
-use crate::device::{DeviceError, ImageDesc, ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind};
+use crate::device::{
+    DeviceError, ImageAspect, ImageDesc, ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind,
+};
 
 /// A device with images that are bound to its memory.
 ///
@@ -41,6 +43,12 @@ pub unsafe trait ImageDevice: MemoryDevice {
         after: Self::ImageState,
     ) -> bool {
         let _ = (queue, before, after);
+        true
+    }
+
+    /// Returns true where queues of this kind copy an aspect between buffers and images.
+    fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {
+        let _ = (queue, aspect);
         true
     }
 

@@ -26,7 +26,8 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     /// # Errors
     ///
     /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::InvalidCopy`] if the API cannot express an
-    /// [image copy's](crate::device::ImageCopy) row pitch or leave an image in the state `after`; or if an image
+    /// [image copy's](crate::device::ImageCopy) row pitch, box or aspect, or leave an image in the state `after`; if the
+    /// queue [does not copy the aspect](ImageDevice::can_copy_aspect); or if an image
     /// [cannot be copied as a whole](ImageDevice::relocatable_image_info), has undefined contents in the state
     /// `before`, or has depth, stencil or several samples and the queue is not a graphics queue.
     ///
@@ -39,8 +40,8 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     /// images and their memory stay alive until the returned value is reached.
     ///
     /// Each [image copy](crate::device::ImageCopy) satisfies the rules of its fields: the box lies in an existing
-    /// subresource, the buffer layout satisfies the device's limits, the texel block is the format's, and the
-    /// subresource is in the state `before` when the copy begins. The image was created with the usage that the copy
+    /// subresource, the buffer layout satisfies the device's limits, the texel layout is the format's, and all aspects of the
+    /// subresource are in the state `before` when the copy begins. The image was created with the usage that the copy
     /// needs, and no other work uses the subresource until the value is reached. Where queue families own images (in
     /// Vulkan, unless the image is shared by them), the queue belongs to the owning family: ownership is not
     /// transferred.

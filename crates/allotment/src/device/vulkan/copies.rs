@@ -12,9 +12,12 @@
 
 use ash::vk;
 
+use super::formats::{aspect_flag, barrier_aspects};
 use super::{Device, full_images};
 use crate::device::waves::{Wave, waves};
-use crate::device::{BufferCopy, CopyDirection, CopyError, FullImageCopy, ImageCopy, QueueKind, Submission};
+use crate::device::{
+    BufferCopy, CopyDirection, CopyError, FullImageCopy, ImageCopy, QueueKind, Submission, TexelBlock,
+};
 
 /// Lists that are reused by every recording, so that a steady frame allocates nothing.
 #[derive(Default)]
@@ -38,16 +41,21 @@ pub(super) struct Recording<'a> {
 pub(super) const UNUSABLE_LAYOUTS: [vk::ImageLayout; 2] =
     [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED];
 
-/// Returns an error for copies that Vulkan cannot express: row pitches that are not whole blocks, and images
-/// that would be left in an unusable layout. Depth and stencil images cannot be recognised here: the caller
-/// promises not to copy them.
-pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), CopyError> {
+/// Returns an error for copies that Vulkan cannot express: aspects that the image does not have, row pitches that are not
+/// whole blocks, and images that would be left in an unusable layout; and, on queues without graphics, for depth and
+/// stencil.
+// With `VK_KHR_maintenance10` some queues without graphics copy depth and stencil, which is not used here.
+pub(super) fn check(copies: &[ImageCopy<'_, Device>], kind: QueueKind) -> Result<(), CopyError> {
     for copy in copies {
-        let &ImageCopy { texel, row_pitch, rows, .. } = copy;
-        if texel.bytes == 0 || texel.width == 0 || texel.height == 0 {
-            return Err(CopyError::WrongTexel);
+        let &ImageCopy { row_pitch, rows, aspect, texels, .. } = copy;
+        if texels.block(aspect).is_none() {
+            return Err(CopyError::NoSuchAspect { aspect });
         }
-        if region(copy).is_none() {
+        let Some(texel) = copy.block() else { return Err(CopyError::WrongTexel) };
+        if aspect.needs_graphics() && kind != QueueKind::Graphics {
+            return Err(CopyError::NeedsGraphicsQueue);
+        }
+        if region(copy, texel).is_none() {
             return Err(CopyError::Rows { row_pitch, rows });
         }
         if UNUSABLE_LAYOUTS.contains(&copy.after) {
@@ -58,9 +66,9 @@ pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), CopyError> {
 }
 
 /// Converts a copy to Vulkan's structure, which counts rows in texels.
-fn region(copy: &ImageCopy<'_, Device>) -> Option<vk::BufferImageCopy> {
-    let (pitch, bytes) = (copy.row_pitch, u64::from(copy.texel.bytes));
-    if bytes == 0 || pitch % bytes != 0 {
+fn region(copy: &ImageCopy<'_, Device>, texel: TexelBlock) -> Option<vk::BufferImageCopy> {
+    let (pitch, bytes) = (copy.row_pitch, u64::from(texel.bytes));
+    if pitch % bytes != 0 {
         return None;
     }
     // Offsets are signed in Vulkan, and 2^31 texels are above every limit.
@@ -68,10 +76,10 @@ fn region(copy: &ImageCopy<'_, Device>) -> Option<vk::BufferImageCopy> {
     let ([x, y, z], [width, height, depth]) = (copy.origin, copy.extent);
     Some(vk::BufferImageCopy {
         buffer_offset: copy.buffer_offset,
-        buffer_row_length: u32::try_from(pitch / bytes).ok()?.checked_mul(copy.texel.width)?,
-        buffer_image_height: copy.rows.checked_mul(copy.texel.height)?,
+        buffer_row_length: u32::try_from(pitch / bytes).ok()?.checked_mul(texel.width)?,
+        buffer_image_height: copy.rows.checked_mul(texel.height)?,
         image_subresource: vk::ImageSubresourceLayers {
-            aspect_mask: vk::ImageAspectFlags::COLOR,
+            aspect_mask: aspect_flag(copy.aspect),
             mip_level: copy.mip_level,
             base_array_layer: copy.array_layer,
             layer_count: 1,
@@ -193,7 +201,7 @@ impl Recording<'_> {
             // A `VkBufferImageCopy` must not have an extent of 0; such a copy only transitions the image.
             let some = group.iter().filter(|copy| !copy.extent.contains(&0));
             regions.clear();
-            regions.extend(some.filter_map(region));
+            regions.extend(some.filter_map(|copy| region(copy, copy.block()?)));
             let Some(first) = group.first().filter(|_| !regions.is_empty()) else { continue };
             let (layout, _) = copied_in(first.direction);
             let (device, commands, buffer, image) = (self.device, self.commands, *first.buffer, *first.image);
@@ -297,7 +305,7 @@ fn barrier(copy: &ImageCopy<'_, Device>) -> vk::ImageMemoryBarrier<'static> {
         .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
         .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
         .subresource_range(vk::ImageSubresourceRange {
-            aspect_mask: vk::ImageAspectFlags::COLOR,
+            aspect_mask: barrier_aspects(&copy.texels),
             base_mip_level: copy.mip_level,
             level_count: 1,
             base_array_layer: copy.array_layer,

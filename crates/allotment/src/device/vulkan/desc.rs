@@ -67,6 +67,15 @@ bitflags! {
         /// `VK_KHR_dedicated_allocation`, and `VK_KHR_get_memory_requirements2` with it. Not needed from Vulkan 1.1 on.
         #[doc(alias = "VMA_ALLOCATOR_CREATE_KHR_DEDICATED_ALLOCATION_BIT")]
         const DEDICATED_ALLOCATION = 1 << 17;
+        /// `VK_KHR_fragment_shading_rate` and its feature `attachmentFragmentShadingRate`. Images can be attachments of
+        /// shading rates.
+        const FRAGMENT_SHADING_RATE = 1 << 18;
+        /// `VK_EXT_fragment_density_map` and its feature `fragmentDensityMap`. Images can be density maps.
+        const FRAGMENT_DENSITY_MAP = 1 << 19;
+        /// `VK_EXT_attachment_feedback_loop_layout` and its feature. Images can be attachments that their own passes read.
+        const ATTACHMENT_FEEDBACK_LOOP = 1 << 20;
+        /// `hostImageCopy`, core (1.4) or of `VK_EXT_host_image_copy`. The CPU can copy texels of images.
+        const HOST_IMAGE_COPY = 1 << 21;
     }
 }
 

@@ -2,7 +2,8 @@
 
 use ash::vk;
 
-use crate::device::{TexelBlock, TexelLayout};
+use super::images::chroma_block;
+use crate::device::{ImageAspect, TexelBlock, TexelLayout, TexelPlane};
 
 /// The blocks of ASTC in the order of `VkFormat`, each with 16 bytes.
 const ASTC: [[u32; 2]; 14] = [
@@ -38,8 +39,12 @@ pub(super) fn texel_layout(format: vk::Format) -> TexelLayout {
         107..=109 | 113..=115 => texel(16),
         116..=118 => texel(24),
         119..=121 => texel(32),
-        // Depth and stencil.
-        124..=130 => TexelLayout::Other,
+        // Depth and stencil. In a buffer the 24 bits of a depth have 32.
+        124 => depth_stencil(Some(2), None),
+        125..=126 => depth_stencil(Some(4), None),
+        127 => depth_stencil(None, Some(1)),
+        128 => depth_stencil(Some(2), Some(1)),
+        129..=130 => depth_stencil(Some(4), Some(1)),
         // BC1, BC4, ETC2 without full alpha, EAC of one channel.
         131..=134 | 139..=140 | 147..=150 | 153..=154 => block(8, [4, 4]),
         // The other BC formats, ETC2 with alpha, EAC of two channels.
@@ -58,11 +63,68 @@ pub(super) fn texel_layout(format: vk::Format) -> TexelLayout {
         1_000_156_007 | 1_000_156_017 => texel(2),
         1_000_156_008 | 1_000_156_018 => texel(4),
         1_000_156_009 | 1_000_156_019 => texel(8),
-        // The other ones have two or three planes.
-        1_000_156_002..=1_000_156_033 | 1_000_330_000..=1_000_330_003 => TexelLayout::Other,
+        // The other ones have two or three planes: of 8 bits a channel, and of 10, 12 and 16 in 16.
+        1_000_156_002..=1_000_156_006 | 1_000_330_000 => planar(format, 1),
+        1_000_156_012..=1_000_156_033 | 1_000_330_001..=1_000_330_003 => planar(format, 2),
         1_000_340_000..=1_000_340_001 | 1_000_470_000 => texel(2),
         1_000_470_001 => texel(1),
         _ => TexelLayout::Unknown,
+    }
+}
+
+fn depth_stencil(depth: Option<u32>, stencil: Option<u32>) -> TexelLayout {
+    TexelLayout::DepthStencil { depth: depth.map(TexelBlock::new), stencil: stencil.map(TexelBlock::new) }
+}
+
+/// Returns the planes of a multi-planar format of so many bytes a channel: one with the luma, or green, of every texel, and
+/// either one plane with both other channels or one with each of them.
+fn planar(format: vk::Format, bytes: u8) -> TexelLayout {
+    // In the order of `VkFormat`, as in `chroma_block`: planes of 420 and 422 in turn, then those of 444.
+    let is_three = matches!(
+        format.as_raw(),
+        1_000_156_002
+            | 1_000_156_004
+            | 1_000_156_006
+            | 1_000_156_012
+            | 1_000_156_014
+            | 1_000_156_016
+            | 1_000_156_022
+            | 1_000_156_024
+            | 1_000_156_026
+            | 1_000_156_029
+            | 1_000_156_031
+            | 1_000_156_033
+    );
+    // Each is 1 or 2.
+    let subsampling = chroma_block(format).unwrap_or([1; 2]).map(|texels| texels as u8);
+    let plane = |bytes, subsampling| Some(TexelPlane { bytes, subsampling });
+    let luma = plane(bytes, [1; 2]);
+    TexelLayout::Planar(if is_three {
+        [luma, plane(bytes, subsampling), plane(bytes, subsampling)]
+    } else {
+        [luma, plane(2 * bytes, subsampling), None]
+    })
+}
+
+/// Returns the flag of an aspect.
+pub(super) const fn aspect_flag(aspect: ImageAspect) -> vk::ImageAspectFlags {
+    match aspect {
+        ImageAspect::Color => vk::ImageAspectFlags::COLOR,
+        ImageAspect::Depth => vk::ImageAspectFlags::DEPTH,
+        ImageAspect::Stencil => vk::ImageAspectFlags::STENCIL,
+        ImageAspect::Plane0 => vk::ImageAspectFlags::PLANE_0,
+        ImageAspect::Plane1 => vk::ImageAspectFlags::PLANE_1,
+        ImageAspect::Plane2 => vk::ImageAspectFlags::PLANE_2,
+    }
+}
+
+/// Returns the aspects that a barrier of an image names. A combined format has both of its aspects in one layout unless
+/// `separateDepthStencilLayouts` is enabled, and the color aspect stands for all planes of an image that is not disjoint.
+pub(super) fn barrier_aspects(texels: &TexelLayout) -> vk::ImageAspectFlags {
+    if texels.is_depth_stencil() {
+        texels.aspects().fold(vk::ImageAspectFlags::empty(), |flags, aspect| flags | aspect_flag(aspect))
+    } else {
+        vk::ImageAspectFlags::COLOR
     }
 }
 
@@ -73,10 +135,27 @@ mod tests {
     /// The layout that a format's name tells.
     fn told_by_name(name: &str) -> TexelLayout {
         let block = |bytes, width, height| TexelBlock { bytes, width, height }.into();
-        if name.contains("PLANE")
-            || ["D16", "D24", "D32", "X8_D24", "S8"].iter().any(|it| name.starts_with(it))
-        {
-            return TexelLayout::Other;
+        if let Some((_, of)) = name.split_once("PLANE") {
+            // "G8_B8R8_2PLANE_420_UNORM": a channel has 8 bits or 16, of which fewer may count.
+            let bytes = if name.starts_with("G8") { 1 } else { 2 };
+            let subsampling = match &of[1..4] {
+                "420" => [2, 2],
+                "422" => [2, 1],
+                _ => [1, 1],
+            };
+            let plane = |bytes, subsampling| Some(TexelPlane { bytes, subsampling });
+            return TexelLayout::Planar(if name.contains("_3PLANE") {
+                [plane(bytes, [1, 1]), plane(bytes, subsampling), plane(bytes, subsampling)]
+            } else {
+                [plane(bytes, [1, 1]), plane(2 * bytes, subsampling), None]
+            });
+        }
+        let depth = ["D16", "D24", "D32"].iter().find(|it| name.contains(**it));
+        let stencil = name.starts_with("S8") || name.contains("_S8_");
+        if depth.is_some() || stencil {
+            // The specification of `VkBufferImageCopy`: 24 bits of depth lie in 4 bytes.
+            let depth = depth.map(|it| TexelBlock::new(if *it == "D16" { 2 } else { 4 }));
+            return TexelLayout::DepthStencil { depth, stencil: stencil.then(|| TexelBlock::new(1)) };
         }
         let number = |text: &str| text.parse::<u32>().unwrap();
         if let Some((_, after)) = name.split_once("ASTC_") {
@@ -116,6 +195,14 @@ mod tests {
             let told =
                 if name.starts_with("E5B9G9R9") { TexelBlock::new(4).into() } else { told_by_name(name) };
             assert_eq!(texel_layout(format), told, "{name}");
+            let mut flags = vk::ImageAspectFlags::empty();
+            if let TexelLayout::DepthStencil { depth, stencil } = told {
+                flags |= depth.map_or(flags, |_| vk::ImageAspectFlags::DEPTH);
+                flags |= stencil.map_or(vk::ImageAspectFlags::empty(), |_| vk::ImageAspectFlags::STENCIL);
+            } else {
+                flags = vk::ImageAspectFlags::COLOR;
+            }
+            assert_eq!(barrier_aspects(&told), flags, "{name}");
             named += 1;
         }
         assert!(named > 200, "{named}");

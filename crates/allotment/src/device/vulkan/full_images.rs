@@ -11,8 +11,8 @@ use ash::vk;
 
 use super::Device;
 use super::copies::{Recording, UNUSABLE_LAYOUTS, WRITES, accesses};
-use super::images::chroma_block;
-use crate::device::{CopyError, FullImageCopy, QueueKind};
+use super::formats::{aspect_flag, barrier_aspects, texel_layout};
+use crate::device::{CopyError, FullImageCopy, QueueKind, TexelLayout};
 
 type Copy<'a> = FullImageCopy<'a, Device>;
 
@@ -26,7 +26,7 @@ pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), CopyErro
     for copy in copies {
         let raw = copy.info.raw();
         let plain =
-            aspects(raw.format) == vk::ImageAspectFlags::COLOR && raw.samples == vk::SampleCountFlags::TYPE_1;
+            !texel_layout(raw.format).is_depth_stencil() && raw.samples == vk::SampleCountFlags::TYPE_1;
         if !copy.info.is_copyable() {
             return Err(CopyError::NotCopyable);
         }
@@ -41,44 +41,14 @@ pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), CopyErro
     Ok(())
 }
 
-/// Returns the aspects of a format that a barrier contains.
-fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
-    match format {
-        // A barrier of a combined format must name both aspects unless `separateDepthStencilLayouts` is enabled.
-        vk::Format::D16_UNORM | vk::Format::X8_D24_UNORM_PACK32 | vk::Format::D32_SFLOAT => {
-            vk::ImageAspectFlags::DEPTH
-        }
-        vk::Format::S8_UINT => vk::ImageAspectFlags::STENCIL,
-        vk::Format::D16_UNORM_S8_UINT | vk::Format::D24_UNORM_S8_UINT | vk::Format::D32_SFLOAT_S8_UINT => {
-            vk::ImageAspectFlags::DEPTH | vk::ImageAspectFlags::STENCIL
-        }
-        _ => vk::ImageAspectFlags::COLOR,
-    }
-}
-
-/// Returns the aspects that are copied one by one, each with the texels of the image, in width and in height, that one
-/// of its own stands for. A barrier of an image that is not disjoint names the color aspect for all of its planes.
+/// Returns the aspects that are copied with one region each, with the texels of the image, in width and in height, that one
+/// of its own stands for: the planes, or all aspects of another format at once.
 fn planes(format: vk::Format) -> impl Iterator<Item = (vk::ImageAspectFlags, [u32; 2])> {
-    const PLANES: [vk::ImageAspectFlags; 3] =
-        [vk::ImageAspectFlags::PLANE_0, vk::ImageAspectFlags::PLANE_1, vk::ImageAspectFlags::PLANE_2];
-    // In the order of `VkFormat`, as in `chroma_block`.
-    let count = match format.as_raw() {
-        1_000_156_002 | 1_000_156_004 | 1_000_156_006 => 3,
-        1_000_156_012 | 1_000_156_014 | 1_000_156_016 => 3,
-        1_000_156_022 | 1_000_156_024 | 1_000_156_026 => 3,
-        1_000_156_029 | 1_000_156_031 | 1_000_156_033 => 3,
-        1_000_156_003 | 1_000_156_005 | 1_000_156_013 | 1_000_156_015 => 2,
-        1_000_156_023 | 1_000_156_025 | 1_000_156_030 | 1_000_156_032 => 2,
-        1_000_330_000..=1_000_330_003 => 2,
-        _ => 1,
-    };
-    let chroma = chroma_block(format).unwrap_or([1, 1]);
-    (0..count).map(move |plane| match (count, plane) {
-        (1, _) => (aspects(format), [1, 1]),
-        // The first plane has the luma, or green, of every texel.
-        (_, 0) => (PLANES[0], [1, 1]),
-        (_, plane) => (PLANES[plane], chroma),
-    })
+    let texels = texel_layout(format);
+    let is_planar = matches!(texels, TexelLayout::Planar(_));
+    let planes = texels.aspects().filter(move |_| is_planar);
+    let planes = planes.map(move |plane| (aspect_flag(plane), texels.subsampling(plane)));
+    planes.chain((!is_planar).then(|| (barrier_aspects(&texels), [1, 1])))
 }
 
 /// Returns the region of all texels of a plane of a mip level.
@@ -150,7 +120,7 @@ fn barrier(image: vk::Image, copy: &Copy<'_>) -> vk::ImageMemoryBarrier<'static>
         .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
         .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
         .subresource_range(vk::ImageSubresourceRange {
-            aspect_mask: aspects(raw.format),
+            aspect_mask: barrier_aspects(&texel_layout(raw.format)),
             base_mip_level: 0,
             level_count: raw.mip_levels,
             base_array_layer: 0,
@@ -179,28 +149,6 @@ impl Recording<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn formats_have_the_aspects_that_their_names_say() {
-        for raw in 0..=184 {
-            let format = vk::Format::from_raw(raw);
-            let name = format!("{format:?}");
-            // Depth is `D16`, `D24` or `D32`; a stencil comes alone or last.
-            let depth = ["D16_", "D24_", "D32_"].iter().any(|part| name.contains(part));
-            let stencil = name == "S8_UINT" || name.ends_with("_S8_UINT");
-            let mut expected = vk::ImageAspectFlags::empty();
-            if depth {
-                expected |= vk::ImageAspectFlags::DEPTH;
-            }
-            if stencil {
-                expected |= vk::ImageAspectFlags::STENCIL;
-            }
-            if expected.is_empty() {
-                expected = vk::ImageAspectFlags::COLOR;
-            }
-            assert_eq!(aspects(format), expected, "{name}");
-        }
-    }
 
     #[test]
     fn formats_have_the_planes_that_their_names_say() {

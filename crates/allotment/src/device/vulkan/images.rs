@@ -6,10 +6,10 @@ use super::copies::UNUSABLE_LAYOUTS;
 use super::families::Families;
 use super::formats::texel_layout;
 use super::resources::{shared_by_chain, transfer_usage};
-use super::{Device, MemoryOptions, Shared, refused};
+use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice, ImageShape, MemoryDesc,
-    QueueKind, Requirements, ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
+    ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// An image to create.
@@ -23,8 +23,8 @@ pub struct ImageInfo<'a> {
     shared_as: vk::ExternalMemoryHandleTypeFlags,
     /// The queue families that may use it, of a description that borrows no list of them.
     families: Families,
-    /// The usage flags of an [`ImageDesc`], which was not promised to be valid: the driver is queried first.
-    unchecked: Option<u64>,
+    /// The [`ImageDesc`] that it was created from, which was not promised to be valid: the driver is queried first.
+    unchecked: Option<ImageDesc>,
 }
 
 impl<'a> ImageInfo<'a> {
@@ -106,6 +106,13 @@ impl<'a> ImageInfo<'a> {
         let mut shape = ImageShape::new([width, height, depth], texel_layout(raw.format));
         (shape.mip_levels, shape.array_layers) = (raw.mip_levels, raw.array_layers);
         shape.samples = raw.samples.as_raw();
+        shape.format = raw.format.as_raw() as u32;
+        shape.dimension = match raw.image_type {
+            vk::ImageType::TYPE_1D => ImageDimension::D1,
+            vk::ImageType::TYPE_3D => ImageDimension::D3,
+            _ if raw.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE) => ImageDimension::Cube,
+            _ => ImageDimension::D2,
+        };
         shape.transfer_usage = transfer_usage(
             raw.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC),
             raw.usage.contains(vk::ImageUsageFlags::TRANSFER_DST),
@@ -129,7 +136,8 @@ unsafe impl Sync for ImageInfo<'_> {}
 
 /// An image that can be sampled and copied from and to, with the description's additional flags
 /// (`VkImageUsageFlags`). With the transient attachment flag, only the given flags are used, which must include
-/// an attachment usage. The flags are those of Vulkan 1.0.
+/// an attachment usage. The flags are those of Vulkan 1.0, and of features that are listed as
+/// [enabled](EnabledFeatures).
 ///
 /// The format is a `VkFormat` that is core in the device's version of Vulkan; formats of extensions are refused,
 /// since the library cannot know whether they are enabled. One queue family owns the image at a time.
@@ -146,8 +154,21 @@ impl From<ImageDesc> for ImageInfo<'_> {
         let usage =
             if flags.contains(TRANSIENT) { flags } else { flags | COPIED | vk::ImageUsageFlags::SAMPLED };
         let [width, height, depth] = desc.extent;
+        let dimension = desc.resolved_dimension();
+        let mut create = vk::ImageCreateFlags::empty();
+        if dimension == ImageDimension::Cube {
+            create |= vk::ImageCreateFlags::CUBE_COMPATIBLE;
+        }
+        if desc.views().next().is_some() {
+            create |= vk::ImageCreateFlags::MUTABLE_FORMAT;
+        }
         let raw = vk::ImageCreateInfo::default()
-            .image_type(if depth > 1 { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
+            .flags(create)
+            .image_type(match dimension {
+                ImageDimension::D1 => vk::ImageType::TYPE_1D,
+                ImageDimension::D2 | ImageDimension::Cube => vk::ImageType::TYPE_2D,
+                ImageDimension::D3 => vk::ImageType::TYPE_3D,
+            })
             // Numbers above 2^31 become `UNDEFINED`, which the checks below refuse.
             .format(vk::Format::from_raw(desc.format as i32))
             .extent(vk::Extent3D { width, height, depth })
@@ -163,13 +184,69 @@ impl From<ImageDesc> for ImageInfo<'_> {
             raw,
             shared_as: vk::ExternalMemoryHandleTypeFlags::empty(),
             families: Families::NONE,
-            unchecked: Some(desc.usage),
+            unchecked: Some(desc),
         }
     }
 }
 
 /// All usages of Vulkan 1.0.
 const USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0xff);
+
+/// Usages of later versions and of extensions, and what lists their features as enabled.
+const MORE_USAGES: [(vk::ImageUsageFlags, EnabledFeatures, &str); 4] = [
+    (
+        vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR,
+        EnabledFeatures::FRAGMENT_SHADING_RATE,
+        "FRAGMENT_SHADING_RATE",
+    ),
+    (
+        vk::ImageUsageFlags::FRAGMENT_DENSITY_MAP_EXT,
+        EnabledFeatures::FRAGMENT_DENSITY_MAP,
+        "FRAGMENT_DENSITY_MAP",
+    ),
+    (
+        vk::ImageUsageFlags::ATTACHMENT_FEEDBACK_LOOP_EXT,
+        EnabledFeatures::ATTACHMENT_FEEDBACK_LOOP,
+        "ATTACHMENT_FEEDBACK_LOOP",
+    ),
+    (vk::ImageUsageFlags::HOST_TRANSFER_EXT, EnabledFeatures::HOST_IMAGE_COPY, "HOST_IMAGE_COPY"),
+];
+
+/// Usages that only two-dimensional images of one sample have.
+const RATES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR.as_raw()
+        | vk::ImageUsageFlags::FRAGMENT_DENSITY_MAP_EXT.as_raw(),
+);
+
+/// Checks usage flags against what the application listed as enabled.
+fn check_usage(flags: u64, enabled: EnabledFeatures) -> Result<(), DescriptionError> {
+    let mut allowed = u64::from(USAGES.as_raw());
+    for (usage, feature, feature_name) in MORE_USAGES {
+        let flag = usage.as_raw();
+        let bits = u64::from(flag);
+        allowed |= bits;
+        if flags & bits != 0 && !enabled.contains(feature) {
+            return Err(DescriptionError::UsageNotEnabled { flag, feature: feature_name });
+        }
+    }
+    // The upper 32 bits are in none of them.
+    DescriptionError::check_usage(flags, allowed)
+}
+
+/// Returns true if a view of an image can have another format: one of the same class of compatible formats.
+fn is_compatible(format: vk::Format, view: vk::Format) -> bool {
+    let (one, other) = (format.as_raw(), view.as_raw());
+    // Color formats of single texels are of one class if they have as many bytes. Depth and stencil, planes and formats of
+    // extensions are left alone.
+    let plain = 1..=123;
+    // Of compressed formats `UNORM` and `SRGB`, or the signed and the unsigned one, are next to each other.
+    let compressed = 131..=184;
+    one == other
+        || (plain.contains(&one) && plain.contains(&other) && texel_layout(format) == texel_layout(view))
+        || (compressed.contains(&one)
+            && compressed.contains(&other)
+            && (one - compressed.start()) / 2 == (other - compressed.start()) / 2)
+}
 
 const COPIED: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
@@ -239,7 +316,9 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
     let vk::Extent3D { width, height, depth } = raw.extent;
     DescriptionError::check_texels([width, height, depth], raw.mip_levels, raw.array_layers)?;
     let samples = raw.samples.as_raw();
+    let is_2d = raw.image_type == vk::ImageType::TYPE_2D;
     let is_3d = raw.image_type == vk::ImageType::TYPE_3D;
+    let is_cube = raw.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE);
     let multisampled = samples != 1;
     if !is_format(raw.format, version) {
         return Err(DescriptionError::UnknownFormat { format: raw.format.as_raw() as u32 });
@@ -255,9 +334,12 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
         return Err(DescriptionError::ArrayOf3d);
     }
     // A cube or a 3D image cannot be multisampled, nor one with several levels or of linear tiling (VUID 02257).
-    let flat = !is_3d && raw.mip_levels == 1;
+    let flat = is_2d && !is_cube && raw.mip_levels == 1;
     if multisampled && (!flat || raw.tiling != vk::ImageTiling::OPTIMAL) {
         return Err(DescriptionError::Multisampled);
+    }
+    if raw.usage.intersects(RATES) && (!is_2d || multisampled || raw.tiling != vk::ImageTiling::OPTIMAL) {
+        return Err(DescriptionError::RateAttachment);
     }
     // Not known here whether `shaderStorageImageMultisample` is enabled.
     if multisampled && raw.usage.contains(vk::ImageUsageFlags::STORAGE) {
@@ -372,6 +454,25 @@ impl Shared {
         }
     }
 
+    /// Checks the formats of views, and returns all that views can have; none where the version has no list of them.
+    fn view_formats(
+        &self,
+        raw: &vk::ImageCreateInfo<'_>,
+        desc: &ImageDesc,
+    ) -> Result<Vec<vk::Format>, DescriptionError> {
+        // Numbers above 2^31 become negative, which no format is.
+        let view = |format: u32| vk::Format::from_raw(format as i32);
+        let fits = |format| is_format(format, self.version) && is_compatible(raw.format, format);
+        if let Some(format) = desc.views().find(|&format| !fits(view(format))) {
+            return Err(DescriptionError::ViewFormat { format });
+        }
+        // With the list, drivers may keep the image compressed. It names the image's own format as well.
+        if self.version < vk::API_VERSION_1_2 || desc.views().next().is_none() {
+            return Ok(Vec::new());
+        }
+        Ok(core::iter::once(raw.format).chain(desc.views().map(view)).collect())
+    }
+
     /// Validates the description and calls `f` with the structure for the driver.
     fn with_image_info<R>(
         &self,
@@ -391,9 +492,16 @@ impl Shared {
         }
         self.check_shareable(shared_as)?;
         // The application has vouched for its own description, so no query is made for it.
-        if let Some(flags) = unchecked {
-            DescriptionError::check_usage(flags, USAGES.as_raw().into())?;
+        let mut formats = Vec::new();
+        if let Some(desc) = unchecked {
+            DescriptionError::check_image(&desc)?;
+            check_usage(desc.usage, self.enabled)?;
             self.check_image(&raw, shared_as)?;
+            formats = self.view_formats(&raw, &desc)?;
+        }
+        let mut list = vk::ImageFormatListCreateInfo::default().view_formats(&formats);
+        if !formats.is_empty() {
+            raw = raw.push_next(&mut list);
         }
         if shared_as.is_empty() {
             return Ok(f(&raw));
@@ -427,6 +535,10 @@ unsafe impl ImageDevice for Device {
 
     fn can_copy_between_states(&self, _: QueueKind, _: vk::ImageLayout, after: vk::ImageLayout) -> bool {
         !UNUSABLE_LAYOUTS.contains(&after)
+    }
+
+    fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {
+        !aspect.needs_graphics() || queue == QueueKind::Graphics
     }
 
     fn relocatable_image_info(&self, info: &ImageInfo<'_>) -> Option<ImageInfo<'static>> {

@@ -385,7 +385,7 @@ impl Queues {
             return Ok(None);
         }
         // Checked before a command buffer is taken, so that a refused submission leaves the pools as they were.
-        copies::check(submission.image_copies)?;
+        copies::check(submission.image_copies, queue.kind)?;
         full_images::check(submission.full_images, queue.kind)?;
         let commands = state.pools.next(&Maker { queues: self, queue, device })?.next(device)?;
         // The driver may skip work that only a resubmission needs.

@@ -148,8 +148,10 @@ impl EnabledFeatures {
     /// with it. `api_version` is the version of Vulkan that the instance was created for
     /// (`VkApplicationInfo::apiVersion`, which cannot be queried, and is 1.0 unless the application sets it).
     ///
-    /// Four features are left to the application. It adds three of them, by [`DeviceDesc::with_enabled`], if it enables
-    /// them: [`DEBUG_UTILS`](Self::DEBUG_UTILS), without which names do not reach the validation layer, belongs to the
+    /// Some features are left to the application. It adds these, by [`DeviceDesc::with_enabled`], if it enables
+    /// them: [`FRAGMENT_SHADING_RATE`](Self::FRAGMENT_SHADING_RATE), [`FRAGMENT_DENSITY_MAP`](Self::FRAGMENT_DENSITY_MAP),
+    /// [`ATTACHMENT_FEEDBACK_LOOP`](Self::ATTACHMENT_FEEDBACK_LOOP) and [`HOST_IMAGE_COPY`](Self::HOST_IMAGE_COPY), which the
+    /// library itself does not use; [`DEBUG_UTILS`](Self::DEBUG_UTILS), without which names do not reach the validation layer, belongs to the
     /// instance, [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY) changes how queues and resources are created, and
     /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow.
     /// [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) changes the application's shaders; it is noticed in
@@ -211,7 +213,11 @@ impl EnabledFeatures {
 const LEFT_TO_APPLICATION: EnabledFeatures = EnabledFeatures::DEBUG_UTILS
     .union(EnabledFeatures::ROBUST_BUFFER_ACCESS)
     .union(EnabledFeatures::PROTECTED_MEMORY)
-    .union(EnabledFeatures::DEVICE_COHERENT_MEMORY);
+    .union(EnabledFeatures::DEVICE_COHERENT_MEMORY)
+    .union(EnabledFeatures::FRAGMENT_SHADING_RATE)
+    .union(EnabledFeatures::FRAGMENT_DENSITY_MAP)
+    .union(EnabledFeatures::ATTACHMENT_FEEDBACK_LOOP)
+    .union(EnabledFeatures::HOST_IMAGE_COPY);
 
 impl Supported {
     /// Removes the features that the device does not support, although their extensions exist.

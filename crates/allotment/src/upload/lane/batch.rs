@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use super::{Lane, lost};
 use crate::device::{
-    BufferCopy, CopyDirection, Device, DeviceError, ImageCopy, QueueIndex, Submission, TexelBlock,
-    TimelinePoint, TimelineValue,
+    BufferCopy, CopyDirection, Device, DeviceError, ImageAspect, ImageCopy, QueueIndex, Submission,
+    TexelLayout, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::memory::resource::{SharedStates, SubresourceState};
@@ -51,9 +51,10 @@ pub(in crate::upload) struct StagedImage<D: Device> {
     pub(in crate::upload) rows: u32,
     pub(in crate::upload) mip_level: u32,
     pub(in crate::upload) array_layer: u32,
+    pub(in crate::upload) aspect: ImageAspect,
     pub(in crate::upload) origin: [u32; 3],
     pub(in crate::upload) extent: [u32; 3],
-    pub(in crate::upload) texel: TexelBlock,
+    pub(in crate::upload) texels: TexelLayout,
     pub(in crate::upload) before: D::ImageState,
     pub(in crate::upload) after: D::ImageState,
 }
@@ -418,9 +419,10 @@ impl<D: Device> LaneState<D> {
             image: &image.image,
             mip_level: image.mip_level,
             array_layer: image.array_layer,
+            aspect: image.aspect,
             origin: image.origin,
             extent: image.extent,
-            texel: image.texel,
+            texels: image.texels,
             direction: CopyDirection::IntoImage,
             before: image.before,
             after: image.after,

@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::CommandAllocator;
 use allotment::device::{
-    CommandAllocator as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageCopy, ImageDesc,
-    QueueDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TimelinePoint, TimelineValue,
+    CommandAllocator as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageAspect, ImageCopy,
+    ImageDesc, QueueDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
@@ -141,7 +141,8 @@ fn with_a_copy(gpu: &D3d12, test: impl FnOnce(ImageCopy<'_, allotment::device::d
         array_layer: 0,
         origin: [0; 3],
         extent: [16, 16, 1],
-        texel: TexelBlock::new(4),
+        aspect: ImageAspect::Color,
+        texels: TexelBlock::new(4).into(),
         direction: CopyDirection::IntoImage,
         before: D3D12_RESOURCE_STATE_COMMON,
         after: D3D12_RESOURCE_STATE_COMMON,
@@ -170,7 +171,7 @@ fn texels_off_their_alignment_are_refused(gpu: &D3d12) {
             (ImageCopy { row_pitch: 128, ..good }, rows(128)),
             (ImageCopy { row_pitch: 300, ..good }, rows(300)),
             (ImageCopy { row_pitch: 1 << 32, ..good }, rows(1 << 32)),
-            (ImageCopy { texel: TexelBlock::new(0), ..good }, CopyError::WrongTexel.into()),
+            (ImageCopy { texels: TexelBlock::new(0).into(), ..good }, CopyError::WrongTexel.into()),
         ] {
             assert_eq!(try_images(gpu, FIRST, bad), Err(why), "{bad:?}");
         }

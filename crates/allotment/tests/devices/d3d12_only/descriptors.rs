@@ -4,8 +4,8 @@ use allotment::device::d3d12::{Descriptor, DescriptorHeap, Device, ResourceInfo}
 use allotment::device::{
     AddressMode, BorderColor, BufferUse, CommandAllocator as _, CommandDevice as _, Compare, CopyDirection,
     DescriptionError, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, DeviceError, Filter, ImageCopy, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
-    TexelBlock, TimelinePoint,
+    DescriptorHeapVisibility, DeviceError, Filter, ImageAspect, ImageCopy, QueueIndex, SamplerDesc,
+    ShaderVisibleHeapType, TexelBlock, TimelinePoint,
 };
 use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{RawResource, Transfer};
@@ -489,7 +489,8 @@ fn targets_are_drawn_to_through_their_descriptors(gpu: &D3d12) {
             array_layer: 0,
             origin: [0; 3],
             extent: [256, 256, 1],
-            texel: TexelBlock::new(4),
+            aspect: ImageAspect::Color,
+            texels: TexelBlock::new(4).into(),
             direction: CopyDirection::OutOfImage,
             before: D3D12_RESOURCE_STATE_RENDER_TARGET,
             after: D3D12_RESOURCE_STATE_COMMON,

@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::{Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, CopyDirection, CopyError, DeviceError, FullImageCopy, ImageDesc,
-    ImageDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferDevice as _, CopyDirection, CopyError, DeviceError, FullImageCopy, ImageAspect,
+    ImageDesc, ImageDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TransferUsage,
 };
 use allotment::memory::Dedicated;
 use allotment::{Allocator, MemoryUsage};
@@ -79,7 +79,8 @@ fn a_target_is_copied_whole_whatever_state_it_begins_in(gpu: &D3d12) {
             array_layer: 0,
             origin: [0; 3],
             extent: [64, 64, 1],
-            texel: TexelBlock::new(4),
+            aspect: ImageAspect::Color,
+            texels: TexelBlock::new(4).into(),
             direction,
             before: states[0],
             after: states[1],

@@ -26,10 +26,10 @@ mod real {
     use allotment_headless::d3d12::{Headless, HeadlessDesc};
     use allotment_readers::{D3d12Reader, DescriptorReader as _};
     use windows::Win32::Graphics::Direct3D12::*;
-    use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_BC1_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM};
+    use windows::Win32::Graphics::Dxgi::Common::*;
 
     use crate::d3d12_only;
-    use crate::fixture::{DescriptorFixture, Fixture, Outcome};
+    use crate::fixture::{DescriptorFixture, Fixture, Format, FormatClass, Outcome, Values};
     use crate::kinds::simulated::SimulatedFixture;
     use crate::kinds::turns::{Turn, Turns};
     use crate::runner::{Kind, Share};
@@ -178,6 +178,34 @@ mod real {
 
         fn has_linear_images(&self) -> bool {
             false
+        }
+
+        fn formats(&self) -> Vec<Format> {
+            use FormatClass::{Bc, Depth, DepthStencil, Planes, Texels};
+            use Values::{Any, Float, Low24};
+            [
+                ("R8_UNORM", Texels, Any, DXGI_FORMAT_R8_UNORM),
+                ("R8G8_UINT", Texels, Any, DXGI_FORMAT_R8G8_UINT),
+                ("R8G8B8A8_UNORM_SRGB", Texels, Any, DXGI_FORMAT_R8G8B8A8_UNORM_SRGB),
+                ("R16G16B16A16_UINT", Texels, Any, DXGI_FORMAT_R16G16B16A16_UINT),
+                ("R32G32B32A32_UINT", Texels, Any, DXGI_FORMAT_R32G32B32A32_UINT),
+                ("BC1_UNORM", Bc, Any, DXGI_FORMAT_BC1_UNORM),
+                ("BC7_UNORM", Bc, Any, DXGI_FORMAT_BC7_UNORM),
+                ("D16_UNORM", Depth, Any, DXGI_FORMAT_D16_UNORM),
+                ("D32_FLOAT", Depth, Float, DXGI_FORMAT_D32_FLOAT),
+                ("R32_TYPELESS", Depth, Float, DXGI_FORMAT_R32_TYPELESS),
+                ("D24_UNORM_S8_UINT", DepthStencil, Low24, DXGI_FORMAT_D24_UNORM_S8_UINT),
+                ("D32_FLOAT_S8X24_UINT", DepthStencil, Float, DXGI_FORMAT_D32_FLOAT_S8X24_UINT),
+                ("NV12", Planes, Any, DXGI_FORMAT_NV12),
+                ("P010", Planes, Any, DXGI_FORMAT_P010),
+            ]
+            .map(|(name, class, values, format)| {
+                let is_depth = matches!(class, Depth | DepthStencil);
+                let usage = if is_depth { D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0 } else { 0 };
+                let (number, usage) = (format.0.unsigned_abs(), u64::from(usage.unsigned_abs()));
+                Format { name, class, number, usage, values }
+            })
+            .into()
         }
 
         fn expect_complaints(&self, _: &'static str) {

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{TexelBlock, TexelLayout, TexelPlane};
 use allotment_readers::SimulatedReader;
 
-use crate::fixture::{DescriptorFixture, Fixture};
+use crate::fixture::{DescriptorFixture, Fixture, Format, FormatClass, Values};
 use crate::runner::{Kind, Share};
 use crate::simulated_only;
 
@@ -74,6 +75,45 @@ impl Fixture for SimulatedFixture {
     fn has_linear_images(&self) -> bool {
         // As on the machines that these profiles are like, so that the suite is run both ways.
         !self.device.profile().name.starts_with("d3d12")
+    }
+
+    fn formats(&self) -> Vec<Format> {
+        use FormatClass::{Astc, Bc, Depth, DepthStencil, Etc2, Planes, Stencil, Texels};
+        let texels = |bytes| TexelBlock::new(bytes).into();
+        let blocks = |bytes, width, height| TexelBlock { bytes, width, height }.into();
+        let depth_stencil = |depth: Option<u32>, stencil: Option<u32>| TexelLayout::DepthStencil {
+            depth: depth.map(TexelBlock::new),
+            stencil: stencil.map(TexelBlock::new),
+        };
+        let plane = |bytes, subsampling| Some(TexelPlane { bytes, subsampling });
+        let planar = TexelLayout::Planar;
+        [
+            ("1 byte", Texels, texels(1)),
+            ("2 bytes", Texels, texels(2)),
+            ("3 bytes", Texels, texels(3)),
+            ("4 bytes", Texels, texels(4)),
+            ("8 bytes", Texels, texels(8)),
+            ("12 bytes", Texels, texels(12)),
+            ("16 bytes", Texels, texels(16)),
+            ("2 texels of 4 bytes", Texels, blocks(4, 2, 1)),
+            ("BC1", Bc, blocks(8, 4, 4)),
+            ("BC7", Bc, blocks(16, 4, 4)),
+            ("ETC2", Etc2, blocks(8, 4, 4)),
+            ("ASTC 10x5", Astc, blocks(16, 10, 5)),
+            ("D16", Depth, depth_stencil(Some(2), None)),
+            ("D32", Depth, depth_stencil(Some(4), None)),
+            ("S8", Stencil, depth_stencil(None, Some(1))),
+            ("D16 S8", DepthStencil, depth_stencil(Some(2), Some(1))),
+            ("D32 S8", DepthStencil, depth_stencil(Some(4), Some(1))),
+            ("two planes 4:2:0", Planes, planar([plane(1, [1, 1]), plane(2, [2, 2]), None])),
+            ("two planes 4:1:1", Planes, planar([plane(2, [1, 1]), plane(4, [4, 1]), None])),
+            ("three planes 4:2:2", Planes, planar([plane(1, [1, 1]), plane(1, [2, 1]), plane(1, [2, 1])])),
+        ]
+        .map(|(name, class, texels)| {
+            let number = SimulatedGpu::format(texels).unwrap();
+            Format { name, class, number, usage: 0, values: Values::Any }
+        })
+        .into()
     }
 
     fn expect_complaints(&self, about: &'static str) {

@@ -8,11 +8,11 @@ use allotment::device::{DeviceError, MemoryDevice as _, MemoryHeapIndex, TexelBl
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError};
 use allotment_headless::{DeviceChoice, Message};
 use allotment_readers::VulkanReader;
-use ash::vk::ImageLayout;
+use ash::vk::{self, ImageLayout};
 
 use super::simulated::SimulatedFixture;
 use super::turns::{Turn, Turns};
-use crate::fixture::{DescriptorFixture, Fixture};
+use crate::fixture::{DescriptorFixture, Fixture, Format, FormatClass, Values};
 use crate::runner::{Kind, Share};
 use crate::suite;
 use crate::vulkan_only;
@@ -90,7 +90,7 @@ pub(super) fn kind() -> Kind {
     let mut kind = Kind::new("vulkan");
     kind.conformance("", Share::All, || VulkanFixture::new(&desc()));
     // What is core there comes from extensions here.
-    let older = || desc().with_api_version(ash::vk::API_VERSION_1_1);
+    let older = || desc().with_api_version(vk::API_VERSION_1_1);
     kind.conformance("1.1", Share::Drawn, move || VulkanFixture::new(&older()));
     // And as it is for an application that enables nothing.
     kind.conformance("bare 1.1", Share::Drawn, move || {
@@ -112,9 +112,9 @@ pub(super) fn kind() -> Kind {
         kind.add("", test, || VulkanFixture::new(&desc()));
     }
     for test in vulkan_only::of_versions() {
-        kind.add("1.0", test, || VulkanFixture::new(&desc().with_api_version(ash::vk::API_VERSION_1_0)));
+        kind.add("1.0", test, || VulkanFixture::new(&desc().with_api_version(vk::API_VERSION_1_0)));
         kind.add("1.1", test, move || VulkanFixture::new(&older()));
-        kind.add("1.2", test, || VulkanFixture::new(&desc().with_api_version(ash::vk::API_VERSION_1_2)));
+        kind.add("1.2", test, || VulkanFixture::new(&desc().with_api_version(vk::API_VERSION_1_2)));
         kind.add("1.3", test, || VulkanFixture::new(&desc()));
     }
     kind
@@ -182,11 +182,11 @@ impl Fixture for VulkanFixture {
     }
 
     fn image_format(&self) -> u32 {
-        ash::vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs()
+        vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs()
     }
 
     fn address_usage(&self) -> u64 {
-        ash::vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS.as_raw().into()
+        vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS.as_raw().into()
     }
 
     fn no_address_usage(&self) -> Option<u64> {
@@ -205,7 +205,43 @@ impl Fixture for VulkanFixture {
 
     fn compressed_format(&self) -> Option<(u32, TexelBlock)> {
         let bc1 = TexelBlock { bytes: 8, width: 4, height: 4 };
-        Some((ash::vk::Format::BC1_RGBA_UNORM_BLOCK.as_raw().unsigned_abs(), bc1))
+        Some((vk::Format::BC1_RGBA_UNORM_BLOCK.as_raw().unsigned_abs(), bc1))
+    }
+
+    fn formats(&self) -> Vec<Format> {
+        use FormatClass::{Astc, Bc, Depth, DepthStencil, Etc2, Planes, Stencil, Texels};
+        use Values::{Any, Float, Low24};
+        [
+            ("R8_UNORM", Texels, Any, vk::Format::R8_UNORM),
+            ("R8G8_UINT", Texels, Any, vk::Format::R8G8_UINT),
+            ("R8G8B8_UNORM", Texels, Any, vk::Format::R8G8B8_UNORM),
+            ("R8G8B8A8_SRGB", Texels, Any, vk::Format::R8G8B8A8_SRGB),
+            ("R16G16B16_UINT", Texels, Any, vk::Format::R16G16B16_UINT),
+            ("R16G16B16A16_UINT", Texels, Any, vk::Format::R16G16B16A16_UINT),
+            ("R32G32B32_UINT", Texels, Any, vk::Format::R32G32B32_UINT),
+            ("R32G32B32A32_UINT", Texels, Any, vk::Format::R32G32B32A32_UINT),
+            ("BC1_RGBA_UNORM", Bc, Any, vk::Format::BC1_RGBA_UNORM_BLOCK),
+            ("BC7_UNORM", Bc, Any, vk::Format::BC7_UNORM_BLOCK),
+            ("ETC2_R8G8B8_UNORM", Etc2, Any, vk::Format::ETC2_R8G8B8_UNORM_BLOCK),
+            ("EAC_R11G11_UNORM", Etc2, Any, vk::Format::EAC_R11G11_UNORM_BLOCK),
+            ("ASTC_4x4_UNORM", Astc, Any, vk::Format::ASTC_4X4_UNORM_BLOCK),
+            ("ASTC_10x5_UNORM", Astc, Any, vk::Format::ASTC_10X5_UNORM_BLOCK),
+            ("D16_UNORM", Depth, Any, vk::Format::D16_UNORM),
+            ("X8_D24_UNORM", Depth, Low24, vk::Format::X8_D24_UNORM_PACK32),
+            ("D32_SFLOAT", Depth, Float, vk::Format::D32_SFLOAT),
+            ("S8_UINT", Stencil, Any, vk::Format::S8_UINT),
+            ("D16_UNORM_S8_UINT", DepthStencil, Any, vk::Format::D16_UNORM_S8_UINT),
+            ("D24_UNORM_S8_UINT", DepthStencil, Low24, vk::Format::D24_UNORM_S8_UINT),
+            ("D32_SFLOAT_S8_UINT", DepthStencil, Float, vk::Format::D32_SFLOAT_S8_UINT),
+            ("G8_B8R8_2PLANE_420", Planes, Any, vk::Format::G8_B8R8_2PLANE_420_UNORM),
+            ("G8_B8_R8_3PLANE_420", Planes, Any, vk::Format::G8_B8_R8_3PLANE_420_UNORM),
+            ("G16_B16R16_2PLANE_422", Planes, Any, vk::Format::G16_B16R16_2PLANE_422_UNORM),
+        ]
+        .map(|(name, class, values, format)| {
+            let number = format.as_raw().unsigned_abs();
+            Format { name, class, number, usage: 0, values }
+        })
+        .into()
     }
 
     fn expect_complaints(&self, _: &'static str) {

@@ -2,8 +2,8 @@
 //! be seen there.
 
 use allotment::device::{
-    CopyDirection, CopyError, DeviceError, ImageDesc, ImageDevice as _, MemoryDevice as _, QueueDevice as _,
-    QueueIndex, Submission, TexelBlock,
+    CopyDirection, CopyError, DeviceError, ImageAspect, ImageDesc, ImageDevice as _, MemoryDevice as _,
+    QueueDevice as _, QueueIndex, Submission, TexelBlock,
 };
 
 use crate::bytes::{assert_same, pattern};
@@ -67,7 +67,7 @@ fn whole_images_of_different_descriptions_are_refused(gpu: &Simulated) {
     high.extent[1] += 1;
     levels.mip_levels = 2;
     layers.array_layers = 1;
-    samples.samples = 2;
+    (samples.samples, samples.mip_levels) = (2, 1);
     texels.format = 8;
     for other in [wide, high, levels, layers, samples, texels] {
         let image = gpu.image(other);
@@ -114,7 +114,8 @@ fn an_image_is_in_one_copy_of_a_submission(gpu: &Simulated) {
             array_layer: 0,
             origin: [0; 3],
             extent: [16, 8, 1],
-            texel,
+            aspect: ImageAspect::Color,
+            texels: texel.into(),
             direction: CopyDirection::OutOfImage,
             before: (),
             after: (),
@@ -162,7 +163,7 @@ fn a_whole_images_memory_that_was_freed_is_refused(gpu: &Simulated) {
 
 fn all_samples_of_a_whole_image_are_copied(gpu: &Simulated) {
     let mut several = desc();
-    several.samples = 8;
+    (several.samples, several.mip_levels) = (8, 1);
     let needs = gpu.device().image_requirements(&several).unwrap();
     // Buffers over the images: nothing else gets at samples.
     let [from, to] = [(); 2].map(|()| gpu.allocate(gpu.two_way_type(), needs.size));

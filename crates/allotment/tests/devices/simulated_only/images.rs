@@ -1,8 +1,8 @@
 //! Copies of images that the simulated device reports, and that run later than they were submitted.
 
 use allotment::device::{
-    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice as _,
-    MemoryDevice as _, QueueDevice as _, QueueIndex, Submission, TexelBlock,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc,
+    ImageDevice as _, MemoryDevice as _, QueueDevice as _, QueueIndex, Submission, TexelBlock,
 };
 
 use crate::bytes::{assert_same, pattern};
@@ -62,7 +62,8 @@ fn whole<'a>(
         array_layer: 0,
         origin: [0; 3],
         extent: [16, 8, 1],
-        texel,
+        aspect: ImageAspect::Color,
+        texels: texel.into(),
         direction: CopyDirection::IntoImage,
         before: (),
         after: (),
@@ -140,14 +141,14 @@ fn a_copy_of_other_texels_than_the_images_is_refused(gpu: &Simulated) {
         good,
         [
             (
-                TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(3), row_pitch: 48, ..good },
+                TexelCopy::<SimulatedFixture> { texels: TexelBlock::new(3).into(), row_pitch: 48, ..good },
                 CopyError::WrongTexel.into(),
             ),
             (
-                TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(0), ..good },
+                TexelCopy::<SimulatedFixture> { texels: TexelBlock::new(0).into(), ..good },
                 CopyError::WrongTexel.into(),
             ),
-            (TexelCopy::<SimulatedFixture> { texel: pair, ..good }, CopyError::WrongTexel.into()),
+            (TexelCopy::<SimulatedFixture> { texels: pair.into(), ..good }, CopyError::WrongTexel.into()),
         ],
     );
 }

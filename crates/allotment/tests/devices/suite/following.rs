@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allotment::descriptor::{
     Binding, BindingSet, DescriptorSlot, ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::{BufferUse, ImageDevice, SamplerDesc, TexelBlock};
+use allotment::device::{BufferUse, ImageAspect, ImageDevice, SamplerDesc, TexelBlock};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::Recording;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
@@ -75,7 +75,16 @@ fn write_texels<F: DescriptorFixture>(
 ) {
     let (origin, texel, after) = ([0; 3], TexelBlock::new(4), Reader::<F>::SAMPLED);
     let extent = [TEXTURE[0], TEXTURE[1], 1];
-    let write = ImageWrite { mip_level: 0, array_layer: 0, origin, extent, texel, before, after };
+    let write = ImageWrite {
+        mip_level: 0,
+        array_layer: 0,
+        aspect: ImageAspect::Color,
+        origin,
+        extent,
+        texel,
+        before,
+        after,
+    };
     let bytes: Vec<_> = (0..TEXTURE[0] * TEXTURE[1]).flat_map(|_| number.to_ne_bytes()).collect();
     // SAFETY: the box is the whole image, whose texels have four bytes, and it is in that state.
     unsafe { front.uploads().write_image(image, &write, &bytes) }.unwrap();

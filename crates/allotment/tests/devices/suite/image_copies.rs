@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use allotment::device::{
-    CopyDirection, CopyError, ImageDesc, ImageDevice as _, QueueDevice as _, QueueIndex, Submission,
-    TexelBlock, TimelineValue,
+    CopyDirection, CopyError, Device, ImageAspect, ImageCopy, ImageDesc, ImageDevice, QueueDevice as _,
+    QueueIndex, Submission, TexelBlock, TexelLayout, TimelineValue,
 };
 
 use crate::bytes::{Random, assert_same, pattern};
-use crate::fixture::{Fixture, Outcome, Test, tests};
+use crate::fixture::{Fixture, Outcome, Test, Values, tests};
 use crate::gpu::{Buffer, Gpu, Image, ImageState, TexelCopy, copy};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
@@ -38,29 +38,47 @@ pub(super) const FIRST: QueueIndex = QueueIndex(0);
 /// Of the format that all fixtures have.
 pub(super) const TEXEL: TexelBlock = TexelBlock::new(4);
 
-/// A box of texels of a subresource, and where it lies in a buffer.
+/// A box of texels of an aspect of a subresource, and where it lies in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    mip_level: u32,
-    array_layer: u32,
-    origin: [u32; 3],
-    extent: [u32; 3],
-    texel: TexelBlock,
-    offset: u64,
-    row_pitch: u64,
-    rows: u32,
+    pub(super) mip_level: u32,
+    pub(super) array_layer: u32,
+    pub(super) aspect: ImageAspect,
+    pub(super) origin: [u32; 3],
+    pub(super) extent: [u32; 3],
+    pub(super) texels: TexelLayout,
+    /// The texel block of the aspect.
+    pub(super) texel: TexelBlock,
+    pub(super) values: Values,
+    pub(super) offset: u64,
+    pub(super) row_pitch: u64,
+    pub(super) rows: u32,
 }
 
 impl Part {
     /// A box that lies in a buffer as close to `at` as the device takes it.
     pub(super) fn new<F: Fixture>(gpu: &Gpu<F>, texel: TexelBlock, extent: [u32; 3], at: u64) -> Self {
-        let limits = &gpu.properties().limits;
+        Self::of_aspect(gpu, texel.into(), ImageAspect::Color, extent, at)
+    }
+
+    /// A box of an aspect that the format has.
+    pub(super) fn of_aspect<F: Fixture>(
+        gpu: &Gpu<F>,
+        texels: TexelLayout,
+        aspect: ImageAspect,
+        extent: [u32; 3],
+        at: u64,
+    ) -> Self {
+        let (limits, texel) = (&gpu.properties().limits, texels.block(aspect).unwrap());
         Self {
             mip_level: 0,
             array_layer: 0,
+            aspect,
             origin: [0; 3],
             extent,
+            texels,
             texel,
+            values: Values::Any,
             offset: texel.offset(at, limits),
             row_pitch: texel.row_pitch(extent[0], limits),
             rows: texel.rows(extent[1]),
@@ -69,6 +87,43 @@ impl Part {
 
     pub(super) fn of(self, mip_level: u32, array_layer: u32) -> Self {
         Self { mip_level, array_layer, ..self }
+    }
+
+    /// The same box, further on in the buffer by as many bytes.
+    pub(super) fn moved(self, by: u64) -> Self {
+        Self { offset: self.offset + by, ..self }
+    }
+
+    /// The same box at the start of a buffer, without bytes between rows and slices.
+    pub(super) fn tight(self) -> Self {
+        let (row_pitch, rows) = (self.texel.row_bytes(self.extent[0]), self.texel.rows(self.extent[1]));
+        Self { offset: 0, row_pitch, rows, ..self }
+    }
+
+    /// The offset of a row of blocks in the buffer, of those of the first slice.
+    pub(super) fn line(&self, line: usize) -> usize {
+        self.offset as usize + line * self.row_pitch as usize
+    }
+
+    pub(super) fn with(self, values: Values) -> Self {
+        Self { values, ..self }
+    }
+
+    /// Makes the bytes of the part in a buffer ones that come back from the image as they went up.
+    pub(super) fn settle(&self, buffer: &mut [u8]) {
+        if self.aspect != ImageAspect::Depth || self.values == Values::Any || self.extent.contains(&0) {
+            return;
+        }
+        let size = self.texel.row_bytes(self.extent[0]) as usize;
+        for slice in 0..u64::from(self.extent[2]) {
+            for line in 0..u64::from(self.texel.rows(self.extent[1])) {
+                let at = self.offset + (slice * u64::from(self.rows) + line) * self.row_pitch;
+                for texel in buffer[at as usize..][..size].chunks_exact_mut(4) {
+                    let word = self.values.settled(u32::from_le_bytes(texel.try_into().unwrap()));
+                    texel.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
     }
 
     pub(super) fn at(self, origin: [u32; 3]) -> Self {
@@ -85,24 +140,45 @@ impl Part {
         self.offset + self.texel.span(self.extent, self.row_pitch, self.rows).unwrap()
     }
 
+    /// A copy out of an image that stays in the state.
+    pub(super) fn copy_raw<'a, F: Fixture>(
+        &self,
+        buffer: &'a Buffer<'_, F>,
+        image: &'a <F::Device as ImageDevice>::Image,
+        state: ImageState<F>,
+    ) -> TexelCopy<'a, F> {
+        self.between(buffer.raw(), image, OutOfImage, [state; 2])
+    }
+
     pub(super) fn copy<'a, F: Fixture>(
         &self,
         buffer: &'a Buffer<'_, F>,
         image: &'a Image<'_, F>,
         direction: CopyDirection,
-        [before, after]: [ImageState<F>; 2],
+        states: [ImageState<F>; 2],
     ) -> TexelCopy<'a, F> {
-        TexelCopy::<F> {
-            buffer: buffer.raw(),
+        self.between(buffer.raw(), image.raw(), direction, states)
+    }
+
+    fn between<'a, D: Device>(
+        &self,
+        buffer: &'a D::Buffer,
+        image: &'a D::Image,
+        direction: CopyDirection,
+        [before, after]: [D::ImageState; 2],
+    ) -> ImageCopy<'a, D> {
+        ImageCopy {
+            buffer,
             buffer_offset: self.offset,
             row_pitch: self.row_pitch,
             rows: self.rows,
-            image: image.raw(),
+            image,
             mip_level: self.mip_level,
             array_layer: self.array_layer,
             origin: self.origin,
             extent: self.extent,
-            texel: self.texel,
+            aspect: self.aspect,
+            texels: self.texels,
             direction,
             before,
             after,
@@ -110,11 +186,12 @@ impl Part {
     }
 }
 
-/// The bytes of an image, subresource by subresource, in rows without gaps.
+/// The bytes of an image, aspect by aspect of each subresource, in rows without gaps.
 #[derive(Clone)]
 pub(super) struct Model {
     extent: [u32; 3],
-    subresources: BTreeMap<(u32, u32), Vec<u8>>,
+    /// By mip level, array layer and aspect.
+    subresources: BTreeMap<(u32, u32, ImageAspect), Vec<u8>>,
 }
 
 impl Model {
@@ -125,9 +202,9 @@ impl Model {
     /// Does in memory what a copy does.
     pub(super) fn run(&mut self, part: &Part, buffer: &mut [u8], direction: CopyDirection) {
         let texel = part.texel;
-        let [width, height, depth] = self.extent.map(|length| (length >> part.mip_level).max(1));
+        let [width, height, depth] = level(self.extent, part.mip_level, &part.texels, part.aspect);
         let (row, rows) = (texel.row_bytes(width) as usize, texel.rows(height) as usize);
-        let subresource = self.subresources.entry((part.mip_level, part.array_layer));
+        let subresource = self.subresources.entry((part.mip_level, part.array_layer, part.aspect));
         let image = subresource.or_insert_with(|| vec![0; row * rows * depth as usize]);
         let [x, y, z] = part.origin;
         let first = (y / texel.height) as usize;
@@ -146,6 +223,13 @@ impl Model {
             }
         }
     }
+}
+
+/// The extent of an aspect of a mip level: a plane may have a texel for several of the image's.
+fn level(extent: [u32; 3], mip_level: u32, texels: &TexelLayout, aspect: ImageAspect) -> [u32; 3] {
+    let [width, height, depth] = extent.map(|length| (length >> mip_level).max(1));
+    let [wide, high] = texels.subsampling(aspect);
+    [width.div_ceil(wide), height.div_ceil(high), depth]
 }
 
 pub(super) fn state<F: Fixture>(gpu: &Gpu<F>) -> ImageState<F> {
@@ -167,7 +251,7 @@ pub(super) fn split(mut desc: ImageDesc, mip_levels: u32, array_layers: u32) -> 
 /// Copies parts into a new image by one submission, and parts out of it by another that waits for it. What
 /// arrives is what a model says, between the parts too.
 #[track_caller]
-fn assert_round_trip<F: Fixture>(
+pub(super) fn assert_round_trip<F: Fixture>(
     gpu: &Gpu<F>,
     queue: QueueIndex,
     desc: ImageDesc,
@@ -178,13 +262,16 @@ fn assert_round_trip<F: Fixture>(
     let up = gpu.buffer(gpu.upload_type(), end(into));
     let down = gpu.buffer(gpu.readback_type(), end(out));
     let (mut sent, mut expected) = (pattern(1, end(into)), pattern(2, end(out)));
+    into.iter().for_each(|part| part.settle(&mut sent));
     gpu.put(&up, 0, &sent);
     gpu.put(&down, 0, &expected);
     let mut model = Model::new(&desc);
     let image = gpu.image(desc);
     let mut copies = Vec::new();
     for part in into {
-        let begun = model.subresources.contains_key(&(part.mip_level, part.array_layer));
+        // All aspects of a subresource are in one state.
+        let subresource = |&(level, layer, _): &_| (level, layer) == (part.mip_level, part.array_layer);
+        let begun = model.subresources.keys().any(subresource);
         let before = if begun { state(gpu) } else { ImageState::<F>::default() };
         copies.push(part.copy(&up, &image, IntoImage, [before, state(gpu)]));
         model.run(part, &mut sent, IntoImage);
@@ -196,7 +283,12 @@ fn assert_round_trip<F: Fixture>(
         model.run(part, &mut expected, OutOfImage);
     }
     gpu.wait(gpu.submit_images(queue, &[uploaded], &copies));
-    assert_same(&gpu.get(&down), &expected, (queue, desc, into, out));
+    let mut found = gpu.get(&down);
+    for part in out {
+        part.settle(&mut found);
+        part.settle(&mut expected);
+    }
+    assert_same(&found, &expected, (queue, desc, into, out));
 }
 
 fn whole_images_come_back_as_they_went_up<F: Fixture>(gpu: &Gpu<F>) {
@@ -231,6 +323,23 @@ pub(super) fn subresources<F: Fixture>(gpu: &Gpu<F>, desc: &ImageDesc, texel: Te
             let extent = desc.extent.map(|length| (length >> level).max(1));
             let at = parts.last().map_or(0, Part::end);
             parts.push(Part::new(gpu, texel, extent, at).of(level, layer));
+        }
+    }
+    parts
+}
+
+/// Every aspect of every subresource as a part, one after the other in the buffer.
+pub(super) fn aspects<F: Fixture>(gpu: &Gpu<F>, desc: &ImageDesc, values: Values) -> Vec<Part> {
+    let texels = gpu.device().image_shape(&(*desc).into()).texels;
+    let mut parts: Vec<Part> = Vec::new();
+    for layer in 0..desc.array_layers {
+        for mip_level in 0..desc.mip_levels {
+            for aspect in texels.aspects() {
+                let extent = level(desc.extent, mip_level, &texels, aspect);
+                let at = parts.last().map_or(0, Part::end);
+                let part = Part::of_aspect(gpu, texels, aspect, extent, at).with(values);
+                parts.push(part.of(mip_level, layer));
+            }
         }
     }
     parts
@@ -445,8 +554,12 @@ fn rows_and_texel_blocks_that_no_copy_has_are_refused<F: Fixture>(gpu: &Gpu<F>) 
     let rows = CopyError::Rows { row_pitch: 1, rows: whole.rows };
     for (wrong, why) in [
         (Part { row_pitch: 1, ..whole }, rows),
-        (Part { texel: TexelBlock { bytes: 0, ..TEXEL }, ..whole }, CopyError::WrongTexel),
-        (Part { texel: TexelBlock { width: 0, ..TEXEL }, ..whole }, CopyError::WrongTexel),
+        (Part { texels: TexelBlock { bytes: 0, ..TEXEL }.into(), ..whole }, CopyError::WrongTexel),
+        (Part { texels: TexelBlock { width: 0, ..TEXEL }.into(), ..whole }, CopyError::WrongTexel),
+        (
+            Part { aspect: ImageAspect::Stencil, ..whole },
+            CopyError::NoSuchAspect { aspect: ImageAspect::Stencil },
+        ),
     ] {
         let states = [ImageState::<F>::default(), state(gpu)];
         let image_copies =

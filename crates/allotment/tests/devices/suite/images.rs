@@ -2,8 +2,8 @@
 
 use allotment::ResourceKind;
 use allotment::device::{
-    DescriptionError, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryTypeIndex, Requirements,
-    Tiling,
+    DescriptionError, DeviceError, ImageDesc, ImageDevice as _, ImageDimension, MemoryDesc, MemoryTypeIndex,
+    Requirements, Tiling,
 };
 
 use crate::bytes::{assert_same, pattern};
@@ -15,6 +15,9 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         image_requirements_hold_the_texels,
         image_requirements_stay_the_same,
         an_image_without_texels_is_refused,
+        an_image_is_of_the_dimension_that_its_description_says,
+        shapes_that_no_device_has_are_refused_by_name,
+        views_have_the_formats_of_the_description,
         an_image_larger_than_any_heap_is_refused,
         the_tiling_says_what_stands_in_memory,
         images_stand_at_their_offsets,
@@ -50,6 +53,14 @@ fn shapes<F: Fixture>(gpu: &Gpu<F>) -> Vec<ImageDesc> {
     let mut deep = desc(gpu, 32, 32);
     deep.extent[2] = 32;
     shapes.extend([mipped, layered, deep]);
+    let format = gpu.fixture().image_format();
+    let line = ImageDesc::new_1d(300, format);
+    let cube = ImageDesc::new_cube(32, format);
+    shapes.extend([line, line.with_full_mips(), line.with_array_layers(4)]);
+    shapes.extend([cube, cube.with_full_mips(), cube.with_array_layers(18)]);
+    shapes
+        .extend([ImageDesc::new_3d(20, 10, 5, format).with_full_mips(), ImageDesc::new_3d(8, 8, 1, format)]);
+    shapes.push(desc(gpu, 40, 20).with_view_formats([format]));
     if gpu.fixture().has_linear_images() {
         let mut linear = desc(gpu, 64, 64);
         linear.tiling = Tiling::Linear;
@@ -93,6 +104,56 @@ fn an_image_without_texels_is_refused<F: Fixture>(gpu: &Gpu<F>) {
         let ImageDesc { extent, mip_levels, array_layers, .. } = desc;
         let rule = DescriptionError::ZeroExtent { extent, mip_levels, array_layers };
         assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)), "{desc:?}");
+    }
+}
+
+fn an_image_is_of_the_dimension_that_its_description_says<F: Fixture>(gpu: &Gpu<F>) {
+    for desc in shapes(gpu) {
+        let shape = gpu.device().image_shape(&desc.into());
+        let dimension = if desc.extent[2] > 1 { ImageDimension::D3 } else { desc.dimension };
+        assert_eq!((shape.dimension, shape.format, shape.samples), (dimension, desc.format, 1), "{desc:?}");
+        assert_eq!((shape.extent, shape.mip_levels), (desc.extent, desc.mip_levels), "{desc:?}");
+        assert_eq!(shape.array_layers, desc.array_layers, "{desc:?}");
+    }
+}
+
+fn shapes_that_no_device_has_are_refused_by_name<F: Fixture>(gpu: &Gpu<F>) {
+    let format = gpu.fixture().image_format();
+    let line = ImageDesc::new_1d(16, format);
+    let cube = ImageDesc::new_cube(16, format);
+    let sized = |mut desc: ImageDesc, extent| {
+        desc.extent = extent;
+        desc
+    };
+    let not_a_line = |extent| DescriptionError::OneDimensional { extent };
+    let no_cube = |extent, array_layers| DescriptionError::Cube { extent, array_layers };
+    for (desc, rule) in [
+        (sized(line, [16, 2, 1]), not_a_line([16, 2, 1])),
+        (sized(line, [16, 1, 3]), not_a_line([16, 1, 3])),
+        (line.with_samples(4), DescriptionError::Multisampled),
+        (sized(cube, [16, 8, 1]), no_cube([16, 8, 1], 6)),
+        (sized(cube, [16, 16, 2]), no_cube([16, 16, 2], 6)),
+        (cube.with_array_layers(1), no_cube([16, 16, 1], 1)),
+        (cube.with_array_layers(8), no_cube([16, 16, 1], 8)),
+        (cube.with_samples(4), DescriptionError::Multisampled),
+        (ImageDesc::new_3d(8, 8, 8, format).with_array_layers(2), DescriptionError::ArrayOf3d),
+        (ImageDesc::new_3d(8, 8, 8, format).with_samples(2), DescriptionError::Multisampled),
+        (desc(gpu, 8, 8).with_samples(4).with_mip_levels(2), DescriptionError::Multisampled),
+    ] {
+        let refused = gpu.device().image_requirements(&desc.into());
+        assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)), "{desc:?}");
+        assert!(gpu.try_dedicated_image(gpu.types()[0], desc).is_err(), "{desc:?}");
+    }
+}
+
+fn views_have_the_formats_of_the_description<F: Fixture>(gpu: &Gpu<F>) {
+    let plain = desc(gpu, 16, 16);
+    let same = plain.with_view_formats([plain.format, plain.format]);
+    drop(gpu.image(same));
+    for wrong in [3_000_000_000, u32::MAX] {
+        let refused = gpu.device().image_requirements(&plain.with_view_formats([plain.format, wrong]).into());
+        let rule = DescriptionError::ViewFormat { format: wrong };
+        assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)));
     }
 }
 

@@ -13,6 +13,7 @@ mod following;
 mod frames;
 mod full_images;
 mod image_copies;
+mod image_formats;
 mod images;
 mod lifetimes;
 mod mapped;
@@ -39,6 +40,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         images::all(),
         copies::all(),
         image_copies::all(),
+        image_formats::all(),
         full_images::all(),
         timelines::all(),
         lifetimes::all(),

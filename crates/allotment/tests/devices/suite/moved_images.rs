@@ -1,7 +1,8 @@
 //! Images that are moved keep every subresource, and the state that they were in.
 
 use allotment::device::{
-    CopyDirection, ImageCopy, ImageDesc, ImageDevice as _, QueueDevice as _, Submission, TexelBlock,
+    CopyDirection, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, QueueDevice as _, Submission,
+    TexelBlock,
 };
 use allotment::memory::blocks::BlockSize;
 use allotment::memory::defragmentation::{Defragmenter, PassLimits, StepOutcome};
@@ -92,7 +93,16 @@ fn filled<F: Fixture>(
         for part in &parts {
             let Subresource { mip_level, array_layer, extent, texel } = *part;
             let (origin, before) = ([0; 3], ImageState::<F>::default());
-            let write = ImageWrite { mip_level, array_layer, origin, extent, texel, before, after: state };
+            let write = ImageWrite {
+                mip_level,
+                array_layer,
+                aspect: ImageAspect::Color,
+                origin,
+                extent,
+                texel,
+                before,
+                after: state,
+            };
             // SAFETY: the box is the subresource, which nothing has used yet.
             unsafe { uploader.write_image(&image, &write, &part.pattern(seed)) }.unwrap();
         }
@@ -139,7 +149,8 @@ fn assert_whole<F: Fixture>(stage: &Stage<'_, F>, images: &[Filled<F>]) {
                 array_layer: part.array_layer,
                 origin: [0; 3],
                 extent: part.extent,
-                texel: part.texel,
+                aspect: ImageAspect::Color,
+                texels: part.texel.into(),
                 direction: CopyDirection::OutOfImage,
                 before: *state,
                 after: *state,
@@ -285,7 +296,16 @@ fn write<F: Fixture>(
     after: ImageState<F>,
 ) {
     let &Subresource { mip_level, array_layer, extent, texel } = part;
-    let write = ImageWrite { mip_level, array_layer, origin: [0; 3], extent, texel, before, after };
+    let write = ImageWrite {
+        mip_level,
+        array_layer,
+        aspect: ImageAspect::Color,
+        origin: [0; 3],
+        extent,
+        texel,
+        before,
+        after,
+    };
     // SAFETY: the box is the subresource, which no work uses; the caller says in which state it is.
     unsafe { uploader.write_image(image, &write, &part.pattern(1)) }.unwrap();
 }
@@ -344,7 +364,16 @@ fn an_image_with_a_part_in_another_state_stays_where_it_is<F: Fixture>(gpu: &Gpu
         let Subresource { mip_level, array_layer, extent, texel } = filled.parts[0];
         let after = *states.iter().find(|state| **state != filled.state).unwrap();
         let (origin, before) = ([0; 3], filled.state);
-        let write = ImageWrite { mip_level, array_layer, origin, extent, texel, before, after };
+        let write = ImageWrite {
+            mip_level,
+            array_layer,
+            aspect: ImageAspect::Color,
+            origin,
+            extent,
+            texel,
+            before,
+            after,
+        };
         let wrong = &filled.parts[0].pattern(7)[1..];
         // SAFETY: the box is the subresource, which is in this state.
         assert!(unsafe { uploader.write_image(&filled.image, &write, wrong) }.is_err());

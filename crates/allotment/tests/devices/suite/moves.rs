@@ -5,7 +5,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use allotment::AllocationOptions;
 use allotment::MemoryUsage;
 use allotment::PoolDesc;
-use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
+use allotment::device::{
+    BufferCopy, BufferDesc, CopyDirection, ImageAspect, ImageCopy, QueueDevice as _, Submission,
+};
 use allotment::lifetime::Recording;
 use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy, allocate_as_thread};
 use allotment::memory::defragmentation::{
@@ -187,8 +189,16 @@ pub(super) fn written_images<F: Fixture>(
         let Some(image) = create() else { break };
         let bytes = pattern(i, u64::from(EXTENT[0] * EXTENT[1] * TEXEL.bytes));
         let (origin, texel, before) = ([0; 3], TEXEL, image.state().unwrap_or_default());
-        let write =
-            ImageWrite { mip_level: 0, array_layer: 0, origin, extent: EXTENT, texel, before, after: state };
+        let write = ImageWrite {
+            mip_level: 0,
+            array_layer: 0,
+            aspect: ImageAspect::Color,
+            origin,
+            extent: EXTENT,
+            texel,
+            before,
+            after: state,
+        };
         // SAFETY: the box is the image, which is in the state that a new one is in.
         unsafe { uploader.write_image(&image, &write, &bytes) }.unwrap();
         // SAFETY: the copy leaves it so, and is submitted below; it is used on the defragmenter's queue alone.
@@ -220,7 +230,8 @@ pub(super) fn assert_texels<F: Fixture>(stage: &Stage<'_, F>, images: &[(Image<F
             array_layer: 0,
             origin: [0; 3],
             extent: EXTENT,
-            texel: TEXEL,
+            aspect: ImageAspect::Color,
+            texels: TEXEL.into(),
             direction: CopyDirection::OutOfImage,
             before: state,
             after: state,

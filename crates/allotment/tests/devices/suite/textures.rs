@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::{AddressMode, Filter, ImageDevice, SamplerDesc, TexelBlock};
+use allotment::device::{AddressMode, Filter, ImageAspect, ImageDevice, SamplerDesc, TexelBlock};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::Image;
 use allotment::upload::ImageWrite;
@@ -41,6 +41,7 @@ fn texture<F: DescriptorFixture>(front: &Front<F>, number: u32) -> Image<F::Devi
         array_layer: 0,
         origin: [0; 3],
         extent: [TEXTURE[0], TEXTURE[1], 1],
+        aspect: ImageAspect::Color,
         texel: TexelBlock::new(4),
         before: <F::Device as ImageDevice>::ImageState::default(),
         after: Reader::<F>::SAMPLED,

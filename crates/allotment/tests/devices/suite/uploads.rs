@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use allotment::device::{
-    BufferCopy, CopyDirection, ImageCopy, ImageDesc, ImageDevice as _, MemoryProperties, QueueDevice as _,
-    QueueIndex, Submission, TexelBlock, TimelinePoint, TimelineValue,
+    BufferCopy, CopyDirection, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, MemoryProperties,
+    QueueDevice as _, QueueIndex, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::names::ShortName;
@@ -241,6 +241,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
             array_layer: 0,
             origin: [0, first, 0],
             extent: [width, rows, 1],
+            aspect: ImageAspect::Color,
             texel: TEXEL,
             before,
             after,
@@ -276,7 +277,8 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
         array_layer: 0,
         origin: [0; 3],
         extent: [width, height, 1],
-        texel: TEXEL,
+        aspect: ImageAspect::Color,
+        texels: TEXEL.into(),
         direction: CopyDirection::OutOfImage,
         before: state,
         after: state,
@@ -342,7 +344,16 @@ fn write_random_boxes<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc, texel: TexelBlo
         });
         let fits = fits && mip_level < desc.mip_levels && array_layer < desc.array_layers;
         let before = states.get(&(mip_level, array_layer)).copied().unwrap_or_default();
-        let write = ImageWrite { mip_level, array_layer, origin, extent, texel, before, after };
+        let write = ImageWrite {
+            mip_level,
+            array_layer,
+            aspect: ImageAspect::Color,
+            origin,
+            extent,
+            texel,
+            before,
+            after,
+        };
         let bytes = texel.row_bytes(extent[0]) * u64::from(texel.rows(extent[1])) * u64::from(extent[2]);
         let statistics = uploader.statistics();
         // SAFETY: the state is the one that the last write left, and the image is not used on another queue.

@@ -3,8 +3,9 @@
 use allotment::MemoryUsage;
 use allotment::device::vulkan::{BufferInfo, CommandAllocator, ImageInfo};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageCopyError,
-    ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageAspect,
+    ImageCopyError, ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock, TexelLayout,
+    TransferUsage,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 use ash::vk;
@@ -261,7 +262,8 @@ fn an_image_of_several_samples_is_copied_whole(gpu: &Vulkan) -> Outcome {
         array_layer,
         origin: [0; 3],
         extent: [24, 20, 1],
-        texel: TexelBlock::new(4),
+        aspect: ImageAspect::Color,
+        texels: TexelBlock::new(4).into(),
         direction: CopyDirection::OutOfImage,
         before: CLEARED.0,
         after: READ.0,
@@ -410,7 +412,9 @@ fn texels_that_no_copy_reaches_are_refused_before_they_are_staged(gpu: &Vulkan) 
     let plain = super::image_info(vk::ImageTiling::OPTIMAL).usage(usage);
     let (rgba, same) = (TexelBlock::new(4), |_: &mut ImageWrite<_>| {});
     let depth = plain.format(vk::Format::D16_UNORM);
-    assert_eq!(refused(depth, TexelBlock::new(2), same), ImageCopyError::NotColor);
+    let texels = TexelLayout::DepthStencil { depth: Some(TexelBlock::new(2)), stencil: None };
+    let no_color = ImageCopyError::NoSuchAspect { aspect: ImageAspect::Color, texels };
+    assert_eq!(refused(depth, TexelBlock::new(2), same), no_color);
     let multisampled = plain.samples(vk::SampleCountFlags::TYPE_4).usage(usage | color);
     assert_eq!(refused(multisampled, rgba, same), ImageCopyError::Multisampled { samples: 4 });
     let sampled = plain.usage(vk::ImageUsageFlags::SAMPLED);
