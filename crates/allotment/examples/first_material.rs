@@ -18,8 +18,7 @@ use core::error::Error;
 use std::sync::Arc;
 
 use allotment::descriptor::{Binding, BindingSet};
-use allotment::device::{DescriptorDevice, QueueIndex, SamplerDesc, TexelBlock};
-use allotment::upload::ImageWrite;
+use allotment::device::{DescriptorDevice, QueueIndex, SamplerDesc};
 use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_readers::{DescriptorReader, Sample};
 
@@ -49,9 +48,7 @@ where
 
     let options = MemoryUsage::GpuOnly.with_name("albedo");
     let image = gpu.create_image(&R::texture_desc([TEXTURE; 2]).into(), &options)?;
-    let write = ImageWrite::whole([TEXTURE, TEXTURE, 1], TexelBlock::new(4), R::SAMPLED);
-    // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
-    unsafe { gpu.uploads().write_image(&image, &write, &texels(TEXTURE)) }?;
+    gpu.uploads().write_image(&image, &texels(TEXTURE))?; // shaders sample it from then on
 
     // The material: a table with the texture, which keeps view and image alive, and a sampler from the cache.
     let layout = descriptors.binding_layout(&[Binding::mutable("albedo")])?;

@@ -22,7 +22,7 @@ mod example {
 
     use allotment::device::MemoryDevice as _;
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment::device::{ImageAspect, ImageDesc, QueueIndex, TexelBlock};
+    use allotment::device::{ImageDesc, QueueIndex};
     use allotment::upload::{ImageWrite, ReadbackTicket};
     use allotment::{Alignment, Gpu, GpuDesc, MemoryUsage};
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
@@ -154,18 +154,8 @@ mod example {
         println!("device: {}; the texture has {} bytes", device.properties().name, texture.info().size);
 
         let texels: Vec<u8> = (0..TEXTURE * TEXTURE).flat_map(|i| texel(i % TEXTURE, i / TEXTURE)).collect();
-        let write = ImageWrite {
-            mip_level: 0,
-            array_layer: 0,
-            origin: [0; 3],
-            extent: [TEXTURE, TEXTURE, 1],
-            aspect: ImageAspect::Color,
-            texel: TexelBlock::new(4),
-            before: D3D12_RESOURCE_STATE_COMMON,
-            after: D3D12_RESOURCE_STATE_COMMON,
-        };
-        // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
-        unsafe { gpu.uploads().write_image(&texture, &write, &texels) }?;
+        let write = ImageWrite::default().with_after(D3D12_RESOURCE_STATE_COMMON);
+        gpu.uploads().write_image_part(&texture, &write, &texels)?;
 
         let mut pictures = VecDeque::new();
         for _ in 0..100 {

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
-use allotment::device::{ImageDesc, MemoryDevice as _, QueueIndex, TexelBlock};
+use allotment::device::{ImageDesc, MemoryDevice as _, QueueIndex};
 use allotment::upload::{ImageWrite, ReadbackTicket};
 use allotment::{Alignment, Gpu, GpuDesc, MemoryUsage};
 use ash::vk;
@@ -203,18 +203,8 @@ fn main() -> Outcome {
     println!("device: {}; the texture has {} bytes", device.properties().name, texture.info().size);
 
     let texels: Vec<u8> = (0..TEXTURE * TEXTURE).flat_map(|i| texel(i % TEXTURE, i / TEXTURE)).collect();
-    let write = ImageWrite {
-        mip_level: 0,
-        array_layer: 0,
-        origin: [0; 3],
-        extent: [TEXTURE, TEXTURE, 1],
-        aspect: ImageAspect::Color,
-        texel: TexelBlock::new(4),
-        before: vk::ImageLayout::UNDEFINED,
-        after: vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
-    };
-    // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
-    unsafe { gpu.uploads().write_image(&texture, &write, &texels) }?;
+    let write = ImageWrite::default().with_after(vk::ImageLayout::TRANSFER_SRC_OPTIMAL);
+    gpu.uploads().write_image_part(&texture, &write, &texels)?;
 
     let mut pictures = VecDeque::new();
     for _ in 0..100 {

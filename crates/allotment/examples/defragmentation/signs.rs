@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::{CopyDirection, DescriptorDevice, ImageAspect, ImageCopy, TexelBlock};
+use allotment::device::{CopyDirection, DescriptorDevice, ImageAspect, ImageCopy, ImagePart, TexelBlock};
 use allotment::prelude::*;
 use allotment::upload::ImageWrite;
 use allotment_readers::DescriptorReader;
@@ -126,15 +126,12 @@ impl<D: DescriptorDevice> Signs<D> {
             let requirements = works.gpu.device().image_requirements(&info)?;
             let takes = requirements.alignment.align_up(requirements.size);
             let image = works.gpu.create_image(&info, &self.options)?;
-            for (mip_level, extent, bytes) in levels.iter() {
-                let write = ImageWrite { mip_level, ..ImageWrite::whole(extent, TEXEL, R::SAMPLED) };
+            for (mip_level, _, bytes) in levels.iter() {
+                let part = ImagePart::default().with_mip_levels(mip_level..mip_level + 1);
                 let bytes = seed(number, mip_level).bytes(bytes, &mut works.bytes);
-                // SAFETY: the box is the whole level, whose texels have four bytes, and nothing has used it yet.
-                unsafe { works.gpu.uploads().write_image(&image, &write, bytes) }?;
+                let write = ImageWrite::new(part).with_after(R::SAMPLED);
+                works.gpu.uploads().write_image_part(&image, &write, bytes)?;
             }
-            // SAFETY: the copies of all levels leave it so, and are submitted before a step; it is used on the first queue
-            // alone, by what leaves it in this state.
-            unsafe { image.set_state(R::SAMPLED) };
             self.signs.add(Sign { number, image: Arc::new(image), levels, takes });
         }
         Ok(())

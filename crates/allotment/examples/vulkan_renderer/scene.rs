@@ -3,10 +3,9 @@
 use std::io::Cursor;
 
 use allotment::device::vulkan::Device;
-use allotment::device::{BufferDesc, ImageDesc, TexelBlock};
+use allotment::device::{BufferDesc, ImageDesc};
 use allotment::lifetime::Owned;
 use allotment::memory::MappedBuffer;
-use allotment::upload::ImageWrite;
 use allotment::{Buffer, Gpu, Image, MemoryUsage};
 use ash::vk;
 
@@ -51,18 +50,7 @@ impl Scene {
         let desc = ImageDesc::new(TEXTURE, TEXTURE, vk::Format::R8G8B8A8_UNORM.as_raw() as u32);
         let texture = gpu.create_image(&desc.into(), &MemoryUsage::GpuOnly.with_name("checks"))?;
         let texels: Vec<u8> = (0..TEXTURE * TEXTURE).flat_map(|i| texel(i % TEXTURE, i / TEXTURE)).collect();
-        let write = ImageWrite {
-            mip_level: 0,
-            array_layer: 0,
-            origin: [0; 3],
-            extent: [TEXTURE, TEXTURE, 1],
-            aspect: ImageAspect::Color,
-            texel: TexelBlock::new(4),
-            before: vk::ImageLayout::UNDEFINED,
-            after: vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
-        };
-        // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
-        unsafe { gpu.uploads().write_image(&texture, &write, &texels) }?;
+        gpu.uploads().write_image(&texture, &texels)?;
 
         let desc = BufferDesc::new(16).with_usage(vk::BufferUsageFlags::UNIFORM_BUFFER.as_raw().into());
         let options = MemoryUsage::DeviceUpload.with_name("view");

@@ -43,6 +43,9 @@ pub struct ImageShape {
     pub transfer_usage: TransferUsage,
     /// Whether only whole mip levels are copied, as Direct3D 12 does with depth and stencil.
     pub whole_levels: bool,
+    /// Whether shaders may sample it: `VK_IMAGE_USAGE_SAMPLED_BIT`; in Direct3D 12 all images without
+    /// `D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE`.
+    pub is_sampled: bool,
 }
 
 /// A box of texels of one aspect of a subresource.
@@ -74,7 +77,7 @@ impl ImageShape {
     #[must_use]
     pub const fn new(extent: [u32; 3], texels: TexelLayout) -> Self {
         let (mip_levels, array_layers, samples) = (1, 1, 1);
-        let (transfer_usage, whole_levels) = (TransferUsage::all(), false);
+        let (transfer_usage, whole_levels, is_sampled) = (TransferUsage::all(), false, true);
         let dimension = if extent[2] > 1 { ImageDimension::D3 } else { ImageDimension::D2 };
         let format = 0;
         Self {
@@ -87,6 +90,7 @@ impl ImageShape {
             texels,
             transfer_usage,
             whole_levels,
+            is_sampled,
         }
     }
 
@@ -241,6 +245,15 @@ pub enum ImageCopyError {
         /// Width, height and depth of the mip level in texels.
         level: [u32; 3],
     },
+    /// A box was chosen of several mip levels or aspects, which have different extents. Choose one of each.
+    RegionOfSeveral {
+        /// The mip levels that were chosen.
+        mip_levels: u32,
+        /// How the texels of the image's format lie in a buffer.
+        texels: TexelLayout,
+    },
+    /// The texels have more than 2^64 bytes.
+    TooLarge,
     /// The resource is a buffer. Copy bytes to it instead.
     NotAnImage,
     /// The image has several samples per texel. Render to it, or resolve into it.
@@ -324,6 +337,13 @@ impl fmt::Display for ImageCopyError {
                 Texels(extent),
                 Texels(level)
             ),
+            Self::RegionOfSeveral { mip_levels, texels } => write!(
+                f,
+                "a box was chosen of {mip_levels} mip levels and of these aspects: {texels}; choose one mip level and one aspect"
+            ),
+            Self::TooLarge => {
+                f.write_str("the texels have more than 2^64 bytes, choose fewer mip levels or layers")
+            }
             Self::NotAnImage => f.write_str("the resource is a buffer, copy bytes to it instead"),
             Self::Multisampled { samples } => write!(
                 f,

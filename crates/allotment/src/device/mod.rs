@@ -32,6 +32,7 @@ pub mod d3d12;
 mod description;
 mod descriptors;
 mod error;
+mod image_part;
 mod image_shape;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod ledger;
@@ -61,6 +62,8 @@ pub use descriptors::{
     DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 pub use error::DeviceError;
+pub(crate) use image_part::PartRegion;
+pub use image_part::{ImageDataOrder, ImagePart};
 pub use image_shape::{ImageCopyError, ImageRegion, ImageShape};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};

@@ -1,11 +1,12 @@
 //! Writes to buffers and images from any thread, over the one uploader of a [`Gpu`](super::Gpu).
 
 use core::fmt;
+use std::io;
 
 use crate::device::Device;
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{Buffer, Image};
-use crate::upload::{ImageWrite, UploadError, UploadHandle, Uploader, UploaderStatistics};
+use crate::upload::{ImageRows, ImageWrite, UploadError, UploadHandle, Uploader, UploaderStatistics};
 
 /// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
 ///
@@ -135,48 +136,92 @@ impl<'a, D: Device> Uploads<'a, D> {
         self.uploader.update_as(self.handle, to, offset, bytes, &self.tracker.submitted())
     }
 
-    /// Writes texels of an image.
+    /// Writes a whole image: all mip levels, array layers and faces, depth and stencil, planes. Shaders can read it
+    /// afterwards.
+    ///
+    /// `bytes` has each array layer with all its mip levels, as DDS files do; without padding, and of a compressed format in
+    /// rows of blocks. [`write_image_part`](Self::write_image_part) writes less, or in another order of bytes.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// let albedo = gpu.create_image(&ImageDesc::new(4, 4, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?;
-    /// let write = ImageWrite {
-    ///     mip_level: 0,
-    ///     array_layer: 0,
-    ///     aspect: ImageAspect::Color,
-    ///     origin: [0, 0, 0],
-    ///     extent: [4, 4, 1],
-    ///     texel: TexelBlock::new(4), // bytes a texel
-    ///     before: (),                // `VK_IMAGE_LAYOUT_UNDEFINED`, say; the simulated GPU has no states
-    ///     after: (),
-    /// };
-    /// // SAFETY: the box is the whole image, which nothing uses yet.
-    /// unsafe { gpu.uploads().write_image(&albedo, &write, &[255; 64]) }?;
-    /// gpu.wait(gpu.uploads().submit()?)?;
+    /// // Two layers with three mip levels of 4 × 4, 2 × 2 and 1 texels, of 4 bytes each.
+    /// let desc = ImageDesc::new(4, 4, 4).with_mip_levels(3).with_array_layers(2);
+    /// let albedo = gpu.create_image(&desc, &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// gpu.uploads().write_image(&albedo, &[255; 2 * (16 + 4 + 1) * 4])?;
+    /// // Commands of a frame that is submitted now sample it: they wait for the copies on the GPU.
+    /// # gpu.wait(gpu.uploads().submit()?)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`UploadError::Size`] where the box has more or fewer bytes, and the errors of
-    /// [`write_buffer`](Self::write_buffer).
-    ///
-    /// # Safety
-    ///
-    /// The conditions of [`Uploader::write_image`] hold; the image queue is that of
-    /// [`GpuDesc::uploader`](super::GpuDesc::uploader).
+    /// [`UploadError`], as for [`Uploader::write_image`].
     #[inline(never)]
-    pub unsafe fn write_image(
+    pub fn write_image(&self, to: &Image<D>, bytes: &[u8]) -> Result<(), UploadError> {
+        self.uploader.write_image_as(self.handle, to, &ImageWrite::default(), bytes)
+    }
+
+    /// Writes a part of an image: mip levels, array layers, an aspect or a box. The [`ImageWrite`] also says in which order
+    /// the bytes are, and the state of the image afterwards.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::ImagePart;
+    ///
+    /// let atlas = gpu.create_image(&ImageDesc::new(256, 256, 4), &MemoryUsage::GpuOnly.with_name("atlas"))?;
+    /// let glyph = ImagePart::default().with_region([32, 64, 0], [16, 16, 1]);
+    /// gpu.uploads().write_image_part(&atlas, &glyph.into(), &[255; 16 * 16 * 4])?;
+    /// # gpu.wait(gpu.uploads().submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError`], as for [`Uploader::write_image`].
+    #[inline(never)]
+    pub fn write_image_part(
         &self,
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.uploader.write_image_as(self.handle, to, write, bytes) }
+        self.uploader.write_image_as(self.handle, to, write, bytes)
+    }
+
+    /// Writes an image, or a part of it, from a reader, as [`Uploader::write_image_from`].
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError`].
+    #[inline(never)]
+    pub fn write_image_from(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        reader: impl io::Read,
+    ) -> Result<(), UploadError> {
+        self.uploader.write_image_from_as(self.handle, to, write, reader)
+    }
+
+    /// Writes an image, or a part of it, by a closure that fills rows in staging memory, as [`Uploader::write_image_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError`].
+    #[inline(never)]
+    pub fn write_image_with(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        fill: impl FnMut(&mut ImageRows<'_>),
+    ) -> Result<(), UploadError> {
+        self.uploader.write_image_with_as(self.handle, to, write, fill)
     }
 
     /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for

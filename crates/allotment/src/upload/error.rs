@@ -202,12 +202,31 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// The number of bytes does not match the extent in texels.
+    /// The number of bytes is not that of the texels.
     Size {
         /// Expected bytes.
-        wanted: u128,
+        wanted: u64,
         /// Bytes passed by the caller.
         found: u64,
+        /// The mip level and the array layer in which the bytes end, if they are too few.
+        ends_in: Option<[u32; 2]>,
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
+    /// A part of a mip level is written whose state is not known, so that its other texels could not be kept.
+    UnknownState {
+        /// The mip level.
+        mip_level: u32,
+        /// The array layer.
+        array_layer: u32,
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
+    /// The reader of the texels returned an error. What it had read before may be written.
+    Read {
+        /// The kind of its error; [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) where it has fewer bytes than the
+        /// texels.
+        kind: std::io::ErrorKind,
         /// Name of the target, if it has one.
         name: ShortName,
     },
@@ -302,7 +321,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, TimedOut, Interrupted], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, UnknownState, Read, TimedOut, Interrupted], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -340,12 +359,24 @@ impl fmt::Display for UploadError {
                 name.begin(f)?;
                 error.fmt(f)
             }
-            Self::Size { wanted, found, name } => {
+            Self::Size { wanted, found, ends_in, name } => {
+                name.begin(f)?;
+                write!(f, "expected {wanted} bytes of texel data, got {found} bytes")?;
+                if let Some([mip_level, array_layer]) = ends_in {
+                    write!(f, ", which end in mip level {mip_level} of array layer {array_layer}")?;
+                }
+                f.write_str("; pass all rows of blocks without padding, or choose a part of the image")
+            }
+            Self::UnknownState { mip_level, array_layer, name } => {
                 name.begin(f)?;
                 write!(
                     f,
-                    "expected {wanted} bytes of texel data, got {found} bytes; pass the rows without padding, or correct the extent"
+                    "the state of mip level {mip_level} of array layer {array_layer} is not known, and a part of its texels would have to be kept; say it with `Image::set_state`, or write the whole level"
                 )
+            }
+            Self::Read { kind, name } => {
+                name.begin(f)?;
+                write!(f, "the texels could not be read: {kind}")
             }
             Self::TimedOut { point, name } => {
                 name.begin(f)?;
@@ -382,6 +413,8 @@ impl Error for UploadError {
             | Self::WaitsForItself { .. }
             | Self::ReadOnly { .. }
             | Self::Size { .. }
+            | Self::UnknownState { .. }
+            | Self::Read { .. }
             | Self::TimedOut { .. } => None,
         }
     }

@@ -39,6 +39,8 @@
 mod arena;
 mod error;
 mod handle;
+mod image_uploads;
+mod image_write;
 mod lane;
 mod pool;
 mod readback;
@@ -57,6 +59,7 @@ pub use crate::lifetime::WaitFor;
 pub use arena::{ArenaStatistics, UploadArena};
 pub use error::{Interruption, ReadbackError, RingError, UploadError};
 pub use handle::{UploadHandle, UploadStatus};
+pub use image_write::{ImageRows, ImageWrite};
 pub use lane::WhenFull;
 pub use pool::{UploadPool, UploadPoolDesc, UploadPoolStatistics};
 pub use readback::{ReadbackRing, ReadbackTicket};
@@ -65,7 +68,7 @@ pub use ring::{Ring, RingStatistics};
 pub use ring_desc::RingDesc;
 pub use slice::UploadSlice;
 pub use upload_ring::UploadRing;
-pub use uploader::{HandledWrites, ImageWrite, Uploader, UploaderStatistics};
+pub use uploader::{HandledWrites, Uploader, UploaderStatistics};
 pub use uploader_desc::UploaderDesc;
 
 #[cfg(test)]

@@ -3,23 +3,21 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::Arc;
 
 use super::error::{Interruption, UploadError};
 use super::handle::UploadHandle;
-use super::lane::{Lane, LaneState, Piece, StagedImage};
+use super::image_write::ImageWrite;
+use super::lane::{Lane, LaneState, Piece};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
-    Device, DeviceError, ImageAspect, ImageCopyError, ImageRegion, MemoryProperties, QueueIndex, QueueKind,
-    TexelBlock, TexelLayout, TimelinePoint, TransferUsage,
+    Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{Owned, Recording, SubmissionTracker, TimelinePoints};
-use crate::memory::kinds::{Buffers, Images};
+use crate::memory::kinds::Buffers;
 use crate::memory::{
     AccessError, Allocation, AllocationId, Buffer, Image, MappedBuffer, MemoryLocation, OwningAllocator,
     ShortName, Unique, check_range,
 };
-use crate::sync::locked;
 
 /// Statistics of an [`Uploader`].
 ///
@@ -61,64 +59,6 @@ pub struct UploaderStatistics {
     pub batches_in_flight: u64,
     /// Bytes of these batches.
     pub bytes_in_flight: u64,
-}
-
-/// The texels of an image that are written, and the states of the subresource before and after.
-///
-/// ```
-/// use allotment::device::{ImageAspect, TexelBlock};
-/// use allotment::upload::ImageWrite;
-///
-/// // The second mip level of a texture of 256 × 256 texels in BC7: blocks of 4 × 4 texels with 16 bytes each.
-/// let write = ImageWrite {
-///     mip_level: 1,
-///     array_layer: 0,
-///     aspect: ImageAspect::Color,
-///     origin: [0, 0, 0],
-///     extent: [128, 128, 1],
-///     texel: TexelBlock { bytes: 16, width: 4, height: 4 },
-///     before: (), // `VK_IMAGE_LAYOUT_UNDEFINED`, say
-///     after: (),  // `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`
-/// };
-/// let bytes = write.texel.row_bytes(128) * u64::from(write.texel.rows(128));
-/// assert_eq!(bytes, 128 * 128); // one byte a texel
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct ImageWrite<S> {
-    /// The mip level.
-    pub mip_level: u32,
-    /// The array layer.
-    pub array_layer: u32,
-    /// The aspect that is written: each of an image of depth and stencil, or of several planes, with a write of its own.
-    pub aspect: ImageAspect,
-    /// The first texel: x, y and z, in texels of the aspect. Those of a subsampled plane are fewer than the image's.
-    pub origin: [u32; 3],
-    /// Width, height and depth in texels of the aspect.
-    pub extent: [u32; 3],
-    /// The texel block of the aspect in the image's format.
-    pub texel: TexelBlock,
-    /// The state of the subresource, with all of its aspects, when the copy begins: a `VkImageLayout` on Vulkan, `D3D12_RESOURCE_STATES` on
-    /// Direct3D 12, `()` on the simulated GPU. The default is that of a newly created image.
-    pub before: S,
-    /// The state of the subresource when the copy has completed.
-    pub after: S,
-}
-
-impl<S: Default> ImageWrite<S> {
-    /// Describes a write of the whole first mip level of a newly created image of a color format, of its first array layer.
-    ///
-    /// ```
-    /// use allotment::device::TexelBlock;
-    /// use allotment::upload::ImageWrite;
-    ///
-    /// let write: ImageWrite<()> = ImageWrite::whole([256, 256, 1], TexelBlock::new(4), ());
-    /// assert_eq!((write.mip_level, write.array_layer, write.origin), (0, 0, [0; 3]));
-    /// ```
-    #[must_use]
-    pub fn whole(extent: [u32; 3], texel: TexelBlock, after: S) -> Self {
-        let (aspect, before) = (ImageAspect::Color, S::default());
-        Self { mip_level: 0, array_layer: 0, aspect, origin: [0; 3], extent, texel, before, after }
-    }
 }
 
 /// Writes data into buffers and images: directly if the CPU can access the memory and the device does not use it
@@ -171,7 +111,7 @@ impl<S: Default> ImageWrite<S> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Uploader<D: Device> {
-    memory: OwningAllocator<D>,
+    pub(super) memory: OwningAllocator<D>,
     buffers: Lane<D>,
     /// `None` if images use the same queue as buffers.
     images: Option<Lane<D>>,
@@ -215,18 +155,13 @@ impl<D: Device> HandledWrites<'_, D> {
     /// # Errors
     ///
     /// Those of `write_image`, and [`UploadError::Interrupted`] where the handle was cancelled.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Uploader::write_image`].
-    pub unsafe fn write_image(
+    pub fn write_image(
         &self,
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.uploader.write_image_as(Some(self.handle), to, write, bytes) }
+        self.uploader.write_image_as(Some(self.handle), to, write, bytes)
     }
 }
 
@@ -255,12 +190,12 @@ struct Target {
 
 /// An open recording that keeps steps from moving a relocatable target. No lock is held when it is opened or dropped.
 #[derive(Default)]
-struct Stay(Option<Recording>);
+pub(super) struct Stay(Option<Recording>);
 
 impl Stay {
     /// Opens the recording, and waits for steps that have begun to move something. A step for which uploads are paused goes
     /// first: it would end without a move.
-    fn open<D: Device>(&mut self, tracker: &SubmissionTracker, lane: &Lane<D>) {
+    pub(super) fn open<D: Device>(&mut self, tracker: &SubmissionTracker, lane: &Lane<D>) {
         lane.until_resumed();
         self.0 = Some(tracker.record_explicit("uploads to a relocatable resource"));
         tracker.wait_for_passes();
@@ -361,7 +296,7 @@ impl<D: Device> Uploader<D> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        self.writing(to.short_name(), handle, bytes, |written| {
+        self.writing(to.short_name(), handle, bytes.len() as u64, |written| {
             let tracker = self.tracker();
             let mut stay = Stay::default();
             // The whole range, before any of it is written.
@@ -436,7 +371,7 @@ impl<D: Device> Uploader<D> {
         bytes: &[u8],
         points: &TimelinePoints,
     ) -> Result<(), UploadError> {
-        self.writing(to.short_name(), handle, bytes, |written| {
+        self.writing(to.short_name(), handle, bytes.len() as u64, |written| {
             self.write_staged((to, offset), bytes, points, Stay::default(), handle, written)
         })
     }
@@ -465,7 +400,7 @@ impl<D: Device> Uploader<D> {
         for bytes in bytes.chunks(most) {
             let size = bytes.len() as u64;
             let piece = Piece { handle, ..Piece::of_buffer(id, to_offset, size) };
-            let fill = |staging: &MappedBuffer<D>, at| staging.write(at, bytes);
+            let fill = |staging: &MappedBuffer<D>, at| Ok(staging.write(at, bytes)?);
             let record = |batch: &mut LaneState<D>, from_offset| {
                 to.with_contents(|owned, moved_at| {
                     if to.is_relocatable() {
@@ -485,13 +420,13 @@ impl<D: Device> Uploader<D> {
         Ok(())
     }
 
-    /// Calls `work`, which writes these bytes to the resource of this name and counts them, unless the device is lost; and
+    /// Calls `work`, which writes as many bytes to the resource of this name and counts them, unless the device is lost; and
     /// looks at orphans and handles afterwards.
-    fn writing(
+    pub(super) fn writing(
         &self,
         name: ShortName,
         handle: Option<&UploadHandle>,
-        bytes: &[u8],
+        size: u64,
         work: impl FnOnce(&mut u64) -> Result<(), UploadError>,
     ) -> Result<(), UploadError> {
         if let Some(handle) = handle {
@@ -511,7 +446,7 @@ impl<D: Device> Uploader<D> {
                 Err(UploadError::from_interruption(by))
             })
         });
-        let done = done.map_err(|error| error.interrupted(written, bytes.len() as u64 - written).of(name));
+        let done = done.map_err(|error| error.interrupted(written, size - written).of(name));
         running.cancelled = matches!(done, Err(UploadError::Interrupted { by: Interruption::Cancelled, .. }));
         running.failed = done.is_err() && !running.cancelled;
         drop(running);
@@ -589,7 +524,7 @@ impl<D: Device> Uploader<D> {
         self.lanes().for_each(|lane| lane.set_stopped(false));
     }
 
-    fn tracker(&self) -> &SubmissionTracker {
+    pub(super) fn tracker(&self) -> &SubmissionTracker {
         self.memory.deletion_queue().tracker()
     }
 
@@ -620,7 +555,7 @@ impl<D: Device> Uploader<D> {
     }
 
     /// Checks that the target's owner waits for this uploader's recordings, and returns its location.
-    fn check_owner(
+    pub(super) fn check_owner(
         &self,
         tracker: &SubmissionTracker,
         allocation: &Allocation,
@@ -643,177 +578,6 @@ impl<D: Device> Uploader<D> {
         }
         to.check_usage(TransferUsage::DST)?;
         Ok(Target { id: to.allocation().id(), is_shared: to.is_shared() })
-    }
-
-    /// Writes texels. `bytes` has them row by row, slice by slice, without padding; for a compressed format, rows
-    /// of blocks. They are always staged.
-    ///
-    /// # Errors
-    ///
-    /// [`UploadError`], as for [`initialize`](Self::initialize); [`UploadError::ImageCopy`] if the image has no such mip
-    /// level, array layer or box, if the box cuts blocks of a compressed format, or if such an image cannot be written or
-    /// left in such a state; [`UploadError::Size`] if the number of bytes does not match the extent. Nothing is written then.
-    ///
-    /// # Safety
-    ///
-    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`submit`](crate::device::QueueDevice::submit): the
-    /// subresource is in the state `before` when the copy begins, and on Vulkan the image belongs to the family of the
-    /// uploader's [image queue](UploaderDesc::image_queue). `texel` is that of the image's format, if the format is one
-    /// of an extension, which this library does not know.
-    #[inline(never)]
-    pub unsafe fn write_image(
-        &self,
-        to: &Image<D>,
-        write: &ImageWrite<D::ImageState>,
-        bytes: &[u8],
-    ) -> Result<(), UploadError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.write_image_as(None, to, write, bytes) }
-    }
-
-    /// Writes texels with a handle.
-    ///
-    /// # Safety
-    ///
-    /// As for [`write_image`](Self::write_image).
-    pub(crate) unsafe fn write_image_as(
-        &self,
-        handle: Option<&UploadHandle>,
-        to: &Image<D>,
-        write: &ImageWrite<D::ImageState>,
-        bytes: &[u8],
-    ) -> Result<(), UploadError> {
-        self.writing(to.short_name(), handle, bytes, |written| {
-            let mut stay = Stay::default();
-            if to.is_relocatable() {
-                // From the first piece to the last: the state in which the next piece finds the image would not be that of
-                // an image which a step moved in between without its contents.
-                stay.open(self.tracker(), self.lane_of(false));
-            }
-            let staged = self.stage_image(to, write, bytes, handle, written);
-            drop(stay);
-            staged
-        })
-    }
-
-    fn stage_image(
-        &self,
-        to: &Image<D>,
-        write: &ImageWrite<D::ImageState>,
-        bytes: &[u8],
-        handle: Option<&UploadHandle>,
-        written: &mut u64,
-    ) -> Result<(), UploadError> {
-        let (texel, texels, whole_levels) = to.with_owned(|to, _| self.check_image(to, write))?;
-        let states = to.with_states(Arc::clone);
-        let &ImageWrite { aspect, origin, extent, .. } = write;
-        let [width, height, depth] = extent;
-        // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
-        // these.
-        let rows = texel.rows(height);
-        let row = texel.row_bytes(width);
-        let wanted = u128::from(row) * u128::from(rows) * u128::from(depth);
-        if wanted != bytes.len() as u128 {
-            return Err(UploadError::Size { wanted, found: bytes.len() as u64, name: ShortName::NONE });
-        }
-        if bytes.is_empty() {
-            // As for buffers: no copy of size 0.
-            return Ok(());
-        }
-        let limits = &self.memory.allocator().device().properties().limits;
-        // Rows are padded to the device's pitch in staging memory.
-        let pitch = texel.row_pitch(width, limits);
-        let lane = self.lane_of(false);
-        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
-        // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
-        let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
-        let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit);
-        let (step, slices) =
-            if whole || whole_levels { (rows, depth) } else { (fit.clamp(1, rows), 1) };
-        let mut before = write.before;
-        let mut rest = bytes;
-        for z in (0..depth).step_by(slices as usize) {
-            for first in (0..rows).step_by(step as usize) {
-                let count = step.min(rows - first);
-                let (now, later) = rest.split_at(row as usize * count as usize * slices as usize);
-                rest = later;
-                let y = first * texel.height;
-                // If the offset alignment is not a power of two, the aligned offset may lie further in: request
-                // that many bytes more.
-                let size = pitch * u64::from(count) * u64::from(slices) + texel.offset(1, limits);
-                let piece =
-                    Piece { size, alignment: limits.image_copy_offset_alignment, target: None, handle };
-                let fill = |staging: &MappedBuffer<D>, at| {
-                    let at = texel.offset(at, limits);
-                    if pitch == row {
-                        // Without padding the rows are contiguous: one copy instead of one per row.
-                        return staging.write(at, now);
-                    }
-                    let mut rows = (0..).zip(now.chunks(row as usize));
-                    rows.try_for_each(|(i, row)| staging.write(at + i * pitch, row))
-                };
-                let record = |batch: &mut LaneState<D>, from_offset| {
-                    to.with_owned(|owned, moved_at| {
-                        self.check_owner(owned.tracker(), owned.allocation())?;
-                        // Another queue executes the copy by which defragmentation moved the target.
-                        moved_at.into_iter().for_each(|point| batch.wait_for(point));
-                        let was = locked(&states).of(write.mip_level, write.array_layer);
-                        batch.add_image(StagedImage {
-                            image: owned.handle().clone(),
-                            was,
-                            states: Arc::clone(&states),
-                            from_offset: texel.offset(from_offset, limits),
-                            row_pitch: pitch,
-                            rows: count,
-                            mip_level: write.mip_level,
-                            array_layer: write.array_layer,
-                            aspect,
-                            origin: [origin[0], origin[1] + y, origin[2] + z],
-                            extent: [width, (count * texel.height).min(height - y), slices],
-                            texels,
-                            before,
-                            after: write.after,
-                        });
-                        Ok::<_, UploadError>(())
-                    })?;
-                    // Before a step can come: the recording is open that keeps it away.
-                    to.with_states(|_| ());
-                    Ok(())
-                };
-                lane.stage(&self.memory, &piece, fill, record)?;
-                *written += now.len() as u64;
-                // The first piece changes the state; the following ones find the subresource in the new one.
-                before = write.after;
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that an image has the texels of a write, and that a queue can write them.
-    fn check_image(
-        &self,
-        to: &Owned<Unique<D, Images>>,
-        write: &ImageWrite<D::ImageState>,
-    ) -> Result<(TexelBlock, TexelLayout, bool), UploadError> {
-        self.check_owner(to.tracker(), to.allocation())?;
-        let &ImageWrite { mip_level, array_layer, aspect, texel, origin, extent, .. } = write;
-        // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
-        let shape = to.shape().ok_or(ImageCopyError::NotAnImage)?;
-        let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
-        // The offsets of pieces and the bytes of the box are sums and products of these numbers: checked first.
-        shape.check_copy(&region, texel, TransferUsage::DST)?;
-        let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
-        let kind = device.properties().queues[usize::from(queue.0)];
-        // The queue would refuse the whole batch, also what others wrote.
-        if !device.can_copy_between_states(kind, write.before, write.after) {
-            return Err(ImageCopyError::States { queue }.into());
-        }
-        if !device.can_copy_aspect(kind, aspect) {
-            return Err(ImageCopyError::NeedsGraphicsQueue { aspect, queue }.into());
-        }
-        // The caller says what the texels of an extension's format are.
-        let texels = if shape.texels == TexelLayout::Unknown { texel.into() } else { shape.texels };
-        Ok((texel, texels, shape.whole_levels))
     }
 
     /// Makes all data that is staged from now on, and all staged data not yet submitted, wait for a point on a
@@ -908,7 +672,7 @@ impl<D: Device> Uploader<D> {
 
     /// Returns the lane that writes a buffer. One that is exclusive to a queue family belongs to that of the images' queue,
     /// as images do: written on another queue, its bytes would be undefined there.
-    fn lane_of(&self, is_shared: bool) -> &Lane<D> {
+    pub(super) fn lane_of(&self, is_shared: bool) -> &Lane<D> {
         if is_shared { &self.buffers } else { self.images.as_ref().unwrap_or(&self.buffers) }
     }
 

@@ -14,7 +14,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
     DeviceProperties, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice, MemoryHeapBudget,
-    MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
+    MemoryHeapIndex, QueueDevice, QueueIndex, QueueKind, Requirements, ResourceKind, SamplerDesc, Submission,
     TimelinePoint, TimelineValue, TransferUsage,
 };
 
@@ -195,6 +195,14 @@ unsafe impl<H: Hook> ImageDevice for HookedDevice<H> {
 
     fn image_shape(&self, desc: &ImageDesc) -> ImageShape {
         self.inner.image_shape(desc)
+    }
+
+    fn state_to_read(&self, queue: QueueKind, shape: &ImageShape) -> Self::ImageState {
+        self.inner.state_to_read(queue, shape)
+    }
+
+    fn discards_from_any_state(&self) -> bool {
+        self.inner.discards_from_any_state()
     }
 
     fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {

@@ -7,13 +7,11 @@ use allotment::descriptor::{
     Binding, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
 use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedImageUse};
-use allotment::device::{
-    BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageAspect, ImageDesc, TexelBlock, TimelineValue,
-};
+use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageDesc, TimelineValue};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::DeletionQueue;
 use allotment::memory::{Buffer, Image, MappedBuffer, OwningAllocator, Transfer};
-use allotment::upload::{ImageWrite, ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing};
+use allotment::upload::{ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing};
 use allotment::{AllocationOptions, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::QUEUE;
@@ -68,18 +66,7 @@ impl Things {
             all.push(("insert_buffer", text(inserted)));
         }
         for image in &self.images {
-            let write = ImageWrite {
-                mip_level: 0,
-                array_layer: 0,
-                origin: [0, 0, 0],
-                extent: [16, 16, 1],
-                aspect: ImageAspect::Color,
-                texel: TexelBlock::new(4),
-                before: (),
-                after: (),
-            };
-            // SAFETY: the box is the whole image, which nothing uses.
-            let written = unsafe { own.uploads().write_image(image, &write, &[1; 1024]) };
+            let written = own.uploads().write_image(image, &[1; 1024]);
             all.push(("write_image", text(written)));
             for (binding, name) in [(0, "bind_image"), (1, "bind_image, dynamic")] {
                 // SAFETY: images of the simulated device can be used for anything.

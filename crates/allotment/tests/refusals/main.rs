@@ -13,8 +13,8 @@ use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageAspect,
-    ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc,
-    SamplerError, Submission, TexelBlock, TransferUsage,
+    ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex,
+    SamplerDesc, SamplerError, Submission, TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::StackSide;
@@ -381,48 +381,42 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
     is.refuses("read what cannot be copied from", refused, NAME, "VK_BUFFER_USAGE_TRANSFER_SRC_BIT");
 
     let image = gpu.create_image(&ImageDesc::new(64, 64, 4), &o).unwrap();
-    let write = ImageWrite {
-        mip_level: 0,
-        array_layer: 0,
-        origin: [0; 3],
-        extent: [64, 64, 1],
-        aspect: ImageAspect::Color,
-        texel: TexelBlock::new(4),
-        before: (),
-        after: (),
-    };
-    // SAFETY: refused before anything is recorded.
-    let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 100]) };
-    is.refuses("too few texels", refused, NAME, "without padding");
-    let mut write_part = |about, write, remedy| {
-        // SAFETY: refused before anything is recorded.
-        let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 64 * 64 * 4]) };
+    let part = ImagePart::default;
+    is.refuses("too few texels", gpu.uploads().write_image(&image, &[0; 100]), NAME, "without padding");
+    let mut write_part = |about, part: ImagePart, remedy| {
+        let refused = gpu.uploads().write_image_part(&image, &part.into(), &[0; 64 * 64 * 4]);
         is.refuses(about, refused, NAME, remedy);
     };
-    write_part("a mip level that is not there", ImageWrite { mip_level: 1, ..write }, "choose one of them");
-    write_part(
-        "an array layer that is not there",
-        ImageWrite { array_layer: 6, ..write },
-        "choose one of them",
-    );
-    write_part("a box past the end", ImageWrite { origin: [1, 0, 0], ..write }, "a box inside it");
-    write_part("a slice that is not there", ImageWrite { extent: [64, 64, 2], ..write }, "a box inside it");
+    write_part("a mip level that is not there", part().with_mip_levels(1..2), "choose one of them");
+    write_part("an array layer that is not there", part().with_array_layers(6..7), "choose one of them");
+    write_part("a box past the end", part().with_region([1, 0, 0], [64, 64, 1]), "a box inside it");
+    write_part("a slice that is not there", part().with_region([0; 3], [64, 64, 2]), "a box inside it");
     let texel = TexelBlock { bytes: 16, width: 4, height: 4 };
-    write_part("another format's blocks", ImageWrite { texel, ..write }, "those of the format");
+    write_part("another format's blocks", part().with_texel(texel), "those of the format");
     let texel = TexelBlock { bytes: 0, width: 0, height: 0 };
-    write_part("no blocks at all", ImageWrite { texel, ..write }, "those of the format");
+    write_part("no blocks at all", part().with_texel(texel), "those of the format");
+    write_part("an aspect that is not there", part().with_aspect(ImageAspect::Stencil), "those that it has");
+    let levels = gpu.create_image(&ImageDesc::new(64, 64, 4).with_mip_levels(2), &o).unwrap();
+    let region = part().with_region([0; 3], [32, 32, 1]);
+    let refused = gpu.uploads().write_image_part(&levels, &region.into(), &[0; 32 * 32 * 4]);
+    is.refuses("a box of several levels", refused, NAME, "choose one mip level");
+    let refused = gpu.uploads().write_image_from(&levels, &ImageWrite::default(), &[0; 100][..]);
+    is.refuses("a file that ends early", refused, NAME, "could not be read");
+    levels.forget_state();
+    let corner = part().with_mip_levels(0..1).with_region([0; 3], [32, 32, 1]);
+    let refused = gpu.uploads().write_image_part(&levels, &corner.into(), &[0; 32 * 32 * 4]);
+    is.refuses("a part in no known state", refused, NAME, "Image::set_state");
     let mut several = ImageDesc::new(64, 64, 4);
     several.samples = 4;
     let image = gpu.create_image(&several, &o).unwrap();
-    // SAFETY: refused before anything is recorded.
-    let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 64 * 64 * 4]) };
+    let refused = gpu.uploads().write_image(&image, &[0; 64 * 64 * 4]);
     is.refuses("texels with samples", refused, NAME, "resolve it");
     frame.end().unwrap();
     // With staging memory, so that it is the queue which refuses.
     gpu.uploads().update_buffer(&b, 0, &[1; 4]).unwrap();
     device.lose_device();
     is.refuses("upload on a lost device", gpu.uploads().write_buffer(&b, 0, &[1]), NAME, "create a new one");
-    finish(&is, 40);
+    finish(&is, 44);
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn shape(info: &ResourceInfo<'_>) -> ImageShape {
     };
     // `CopyTextureRegion` copies whole subresources of depth and stencil.
     shape.whole_levels = shape.texels.is_depth_stencil();
+    shape.is_sampled = !desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE);
     shape
 }
 
@@ -289,6 +290,19 @@ unsafe impl ImageDevice for Device {
         after: D3D12_RESOURCE_STATES,
     ) -> bool {
         queue != QueueKind::Transfer || [before, after] == [D3D12_RESOURCE_STATE_COMMON; 2]
+    }
+
+    fn state_to_read(&self, queue: QueueKind, shape: &ImageShape) -> D3D12_RESOURCE_STATES {
+        if !shape.is_sampled {
+            return D3D12_RESOURCE_STATE_COMMON;
+        }
+        match queue {
+            QueueKind::Graphics => D3D12_RESOURCE_STATE_ALL_SHADER_RESOURCE,
+            // Its lists know no pixel shaders.
+            QueueKind::Compute => D3D12_RESOURCE_STATE_NON_PIXEL_SHADER_RESOURCE,
+            // Shaders of other queues promote it from there.
+            QueueKind::Transfer => D3D12_RESOURCE_STATE_COMMON,
+        }
     }
 
     fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {

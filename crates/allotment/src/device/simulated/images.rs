@@ -281,6 +281,10 @@ unsafe impl ImageDevice for SimulatedGpu {
     }
 
     /// All images can be copied: here an image is bytes and nothing else.
+    fn discards_from_any_state(&self) -> bool {
+        true
+    }
+
     fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
         Some(*desc)
     }

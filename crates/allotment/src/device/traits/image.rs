@@ -52,6 +52,19 @@ pub unsafe trait ImageDevice: MemoryDevice {
         true
     }
 
+    /// Returns the state in which a copy on a queue of this kind leaves an image that shaders are going to read, or one that
+    /// allows all uses where shaders cannot read it. The default is for devices whose images have one state.
+    fn state_to_read(&self, queue: QueueKind, shape: &ImageShape) -> Self::ImageState {
+        let _ = (queue, shape);
+        Self::ImageState::default()
+    }
+
+    /// Returns true where the default state may be named as the one before a copy whatever state a subresource is in, since
+    /// that discards its texels.
+    fn discards_from_any_state(&self) -> bool {
+        false
+    }
+
     /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere
     /// and copy it there [as a whole](crate::device::FullImageCopy), at least by a graphics queue. `None` where that is
     /// not possible.

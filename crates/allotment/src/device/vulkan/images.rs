@@ -117,6 +117,7 @@ impl<'a> ImageInfo<'a> {
             raw.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC),
             raw.usage.contains(vk::ImageUsageFlags::TRANSFER_DST),
         );
+        shape.is_sampled = raw.usage.contains(vk::ImageUsageFlags::SAMPLED);
         shape
     }
 
@@ -535,6 +536,20 @@ unsafe impl ImageDevice for Device {
 
     fn can_copy_between_states(&self, _: QueueKind, _: vk::ImageLayout, after: vk::ImageLayout) -> bool {
         !UNUSABLE_LAYOUTS.contains(&after)
+    }
+
+    fn state_to_read(&self, _: QueueKind, shape: &ImageShape) -> vk::ImageLayout {
+        match (shape.is_sampled, shape.texels.is_depth_stencil()) {
+            // Only for sampled images and input attachments (VUID 01211); it may be a storage image or a target.
+            (false, _) => vk::ImageLayout::GENERAL,
+            (true, true) => vk::ImageLayout::DEPTH_STENCIL_READ_ONLY_OPTIMAL,
+            (true, false) => vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+        }
+    }
+
+    // `UNDEFINED` is allowed as the old layout of any image.
+    fn discards_from_any_state(&self) -> bool {
+        true
     }
 
     fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {

@@ -49,7 +49,7 @@ use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
 #[cfg(test)]
 use crate::device::{Submission, TimelineValue};
 use crate::lifetime::SubmissionTracker;
-use crate::memory::{AccessError, AllocationId, MappedBuffer, OwningAllocator};
+use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::{locked, try_locked};
 use allotment_suballoc::Alignment;
 
@@ -109,12 +109,15 @@ pub(super) struct Piece<'a> {
     pub(super) target: Option<(AllocationId, u64)>,
     /// Of the write.
     pub(super) handle: Option<&'a UploadHandle>,
+    /// It is filled by code of the caller, so never under the lock.
+    pub(super) is_callers: bool,
 }
 
 impl Piece<'_> {
     /// Describes bytes for a buffer.
     pub(super) fn of_buffer(target: AllocationId, to_offset: u64, size: u64) -> Self {
-        Self { size, alignment: STAGED_AT, target: Some((target, to_offset)), handle: None }
+        let target = Some((target, to_offset));
+        Self { size, alignment: STAGED_AT, target, is_callers: false, handle: None }
     }
 }
 
@@ -204,7 +207,7 @@ impl<D: Device> Lane<D> {
         &self,
         memory: &OwningAllocator<D>,
         piece: &Piece<'_>,
-        fill: impl Fn(&MappedBuffer<D>, u64) -> Result<(), AccessError>,
+        fill: impl FnOnce(&MappedBuffer<D>, u64) -> Result<(), UploadError>,
         record: impl FnOnce(&mut LaneState<D>, u64) -> Result<(), UploadError>,
     ) -> Result<(), UploadError> {
         let staging = self.staging(memory)?;

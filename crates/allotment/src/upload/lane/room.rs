@@ -125,7 +125,7 @@ impl<D: Device> Lane<D> {
         let mut turn = Turn { lane: self, number: None };
         let mut state = self.lock();
         let is_small = state.ranges.is_small(piece.size);
-        let in_chunk = is_small && piece.alignment <= STAGED_AT;
+        let in_chunk = is_small && piece.alignment <= STAGED_AT && !piece.is_callers;
         let mut began = None;
         let mut waited_for = None;
         loop {

@@ -37,7 +37,7 @@ fn stage(
         batch.add_copy((to.id(), &to.handle(), to_offset), from_offset, size);
         Ok(())
     };
-    lane.stage(memory, &piece, |staging, at| staging.write(at, bytes), record)
+    lane.stage(memory, &piece, |staging, at| Ok(staging.write(at, bytes)?), record)
 }
 
 #[test]

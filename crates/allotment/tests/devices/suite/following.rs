@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allotment::descriptor::{
     Binding, BindingSet, DescriptorSlot, ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::{BufferUse, ImageAspect, ImageDevice, SamplerDesc, TexelBlock};
+use allotment::device::{BufferUse, SamplerDesc};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::Recording;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
@@ -63,33 +63,14 @@ fn write_numbers<F: DescriptorFixture>(front: &Front<F>, buffer: &Buffer<Device<
 /// An image whose texels are all a number.
 fn image<F: DescriptorFixture>(front: &Front<F>, number: u32) -> Arc<Image<Device<F>>> {
     let image = front.create_image(&Reader::<F>::texture_desc(TEXTURE).into(), &wanted()).unwrap();
-    write_texels::<F>(front, &image, <Device<F> as ImageDevice>::ImageState::default(), number);
+    write_texels::<F>(front, &image, number);
     Arc::new(image)
 }
 
-fn write_texels<F: DescriptorFixture>(
-    front: &Front<F>,
-    image: &Image<Device<F>>,
-    before: <Device<F> as ImageDevice>::ImageState,
-    number: u32,
-) {
-    let (origin, texel, after) = ([0; 3], TexelBlock::new(4), Reader::<F>::SAMPLED);
-    let extent = [TEXTURE[0], TEXTURE[1], 1];
-    let write = ImageWrite {
-        mip_level: 0,
-        array_layer: 0,
-        aspect: ImageAspect::Color,
-        origin,
-        extent,
-        texel,
-        before,
-        after,
-    };
+fn write_texels<F: DescriptorFixture>(front: &Front<F>, image: &Image<Device<F>>, number: u32) {
     let bytes: Vec<_> = (0..TEXTURE[0] * TEXTURE[1]).flat_map(|_| number.to_ne_bytes()).collect();
-    // SAFETY: the box is the whole image, whose texels have four bytes, and it is in that state.
-    unsafe { front.uploads().write_image(image, &write, &bytes) }.unwrap();
-    // SAFETY: the copy leaves it so, and is submitted before a step; it is used on the first queue alone.
-    unsafe { image.set_state(after) };
+    let write = ImageWrite::default().with_after(Reader::<F>::SAMPLED);
+    front.uploads().write_image_part(image, &write, &bytes).unwrap();
 }
 
 /// A material and bindless slots of the same resources.
@@ -262,7 +243,7 @@ pub(crate) fn a_binding_set_and_a_bindless_slot_follow_what_defragmentation_move
             write_numbers::<F>(&front, &material.buffer, new(i));
         }
         if image {
-            write_texels::<F>(&front, &material.image, Reader::<F>::SAMPLED, new(i));
+            write_texels::<F>(&front, &material.image, new(i));
         }
     }
     front.wait(front.uploads().submit().unwrap()).unwrap();

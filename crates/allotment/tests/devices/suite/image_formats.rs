@@ -2,8 +2,8 @@
 
 use allotment::MemoryUsage;
 use allotment::device::{
-    CopyDirection, CopyError, ImageAspect, ImageDesc, ImageDevice as _, QueueDevice as _, QueueIndex,
-    QueueKind, Submission, TexelBlock, TexelLayout,
+    CopyDirection, CopyError, ImageAspect, ImageDesc, ImageDevice as _, ImagePart, QueueDevice as _,
+    QueueIndex, QueueKind, Submission, TexelBlock, TexelLayout,
 };
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 
@@ -36,7 +36,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
 use CopyDirection::{IntoImage, OutOfImage};
 
 /// The queue that copies every aspect.
-fn graphics<F: Fixture>(gpu: &Gpu<F>) -> Option<QueueIndex> {
+pub(super) fn graphics<F: Fixture>(gpu: &Gpu<F>) -> Option<QueueIndex> {
     let kind = |queue: QueueIndex| gpu.properties().queues[usize::from(queue.0)];
     gpu.queues().find(|&queue| kind(queue) == QueueKind::Graphics)
 }
@@ -48,7 +48,7 @@ fn desc(format: &Format, extent: [u32; 3]) -> ImageDesc {
 }
 
 /// The formats of a class of which the device has images, of those that are two-dimensional and have one mip level.
-fn supported<F: Fixture>(gpu: &Gpu<F>, class: impl Fn(FormatClass) -> bool) -> Vec<Format> {
+pub(super) fn supported<F: Fixture>(gpu: &Gpu<F>, class: impl Fn(FormatClass) -> bool) -> Vec<Format> {
     let mut formats = gpu.fixture().formats();
     formats.retain(|format| class(format.class) && has(gpu, &desc(format, [64, 64, 1])));
     formats
@@ -59,7 +59,7 @@ fn has<F: Fixture>(gpu: &Gpu<F>, desc: &ImageDesc) -> bool {
 }
 
 /// Images of a format in all shapes that the device has of it.
-fn shapes<F: Fixture>(gpu: &Gpu<F>, format: &Format) -> Vec<ImageDesc> {
+pub(super) fn shapes<F: Fixture>(gpu: &Gpu<F>, format: &Format) -> Vec<ImageDesc> {
     let of = |extent, mip_levels, array_layers| split(desc(format, extent), mip_levels, array_layers);
     let mut shapes = vec![
         of([64, 64, 1], 1, 1),
@@ -92,7 +92,13 @@ fn shapes<F: Fixture>(gpu: &Gpu<F>, format: &Format) -> Vec<ImageDesc> {
 }
 
 /// A box of whole blocks inside a part, or nothing where only whole levels are copied.
-fn boxed<F: Fixture>(gpu: &Gpu<F>, part: &Part, desc: &ImageDesc, at: u64, random: &mut Random) -> Part {
+pub(super) fn boxed<F: Fixture>(
+    gpu: &Gpu<F>,
+    part: &Part,
+    desc: &ImageDesc,
+    at: u64,
+    random: &mut Random,
+) -> Part {
     let texel = part.texels.block(part.aspect).unwrap();
     let whole_levels = gpu.device().image_shape(&(*desc).into()).whole_levels;
     let sides = [texel.width, texel.height, 1];
@@ -233,31 +239,26 @@ fn each_aspect_is_uploaded<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
             stage.memory.create_image(&desc.into(), &MemoryUsage::GpuOnly.with_name("image")).unwrap();
         let mut on_queue = UploaderDesc::default();
         on_queue.image_queue = Some(queue);
-        let mut uploader = Uploader::new(&stage.memory, on_queue).unwrap();
+        let uploader = Uploader::new(&stage.memory, on_queue).unwrap();
         let down = gpu.buffer(gpu.readback_type(), parts.last().map_or(0, Part::end));
         let mut expected = pattern(6, parts.last().map_or(0, Part::end));
         gpu.put(&down, 0, &expected);
-        let mut before = ImageState::<F>::default();
+        let before = state(gpu);
         for (seed, part) in (0..).zip(&parts) {
             // Rows without gaps, as the uploader takes them.
             let texel = part.texels.block(part.aspect).unwrap();
             let tight = part.tight();
             let mut bytes = pattern(seed, tight.end());
             tight.settle(&mut bytes);
-            let write = ImageWrite {
-                aspect: part.aspect,
-                before,
-                ..ImageWrite::whole(part.extent, texel, state(gpu))
-            };
-            // SAFETY: the box is a whole aspect of the image, which is in this state, and this the only queue.
-            unsafe { uploader.write_image(&image, &write, &bytes) }.unwrap();
-            before = state(gpu);
+            let aspect = ImagePart::default().with_aspect(part.aspect);
+            let write = ImageWrite::new(aspect).with_after(state(gpu));
+            uploader.write_image(&image, &write, &bytes).unwrap();
             let row = texel.row_bytes(part.extent[0]) as usize;
             for (line, bytes) in bytes.chunks(row).enumerate() {
                 expected[part.line(line)..][..row].copy_from_slice(bytes);
             }
         }
-        let uploaded: Vec<_> = uploader.submit().unwrap().iter().collect();
+        let uploaded: Vec<_> = uploader.submit().unwrap().points().collect();
         let handle = image.handle();
         let copies: Vec<_> = parts.iter().map(|part| part.copy_raw::<F>(&down, &handle, before)).collect();
         gpu.wait(gpu.submit_images(queue, &uploaded, &copies));

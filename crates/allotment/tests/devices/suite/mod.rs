@@ -27,6 +27,7 @@ pub(crate) mod stage;
 mod textures;
 mod timelines;
 mod uploads;
+mod whole_textures;
 
 use crate::fixture::{DescriptorFixture, Fixture, Test};
 
@@ -41,6 +42,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         copies::all(),
         image_copies::all(),
         image_formats::all(),
+        whole_textures::all(),
         full_images::all(),
         timelines::all(),
         lifetimes::all(),

@@ -1,8 +1,8 @@
 //! Images that are moved keep every subresource, and the state that they were in.
 
 use allotment::device::{
-    CopyDirection, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, QueueDevice as _, Submission,
-    TexelBlock,
+    CopyDirection, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, ImagePart, QueueDevice as _,
+    Submission, TexelBlock,
 };
 use allotment::memory::blocks::BlockSize;
 use allotment::memory::defragmentation::{Defragmenter, PassLimits, StepOutcome};
@@ -58,6 +58,13 @@ impl Subresource {
         self.texel.row_bytes(width) * u64::from(self.texel.rows(height)) * u64::from(depth)
     }
 
+    /// Describes a write of all of it.
+    fn write<S>(&self, after: S) -> ImageWrite<S> {
+        let (level, layer) = (self.mip_level, self.array_layer);
+        let part = ImagePart::default().with_mip_levels(level..level + 1).with_array_layers(layer..layer + 1);
+        ImageWrite::new(part).with_after(after)
+    }
+
     fn pattern(&self, seed: u64) -> Vec<u8> {
         pattern(seed << 16 | u64::from(self.array_layer << 8 | self.mip_level), self.size())
     }
@@ -91,20 +98,7 @@ fn filled<F: Fixture>(
         // Four times each, so that one of each is kept.
         let state = states[(seed / 4) as usize % states.len()];
         for part in &parts {
-            let Subresource { mip_level, array_layer, extent, texel } = *part;
-            let (origin, before) = ([0; 3], ImageState::<F>::default());
-            let write = ImageWrite {
-                mip_level,
-                array_layer,
-                aspect: ImageAspect::Color,
-                origin,
-                extent,
-                texel,
-                before,
-                after: state,
-            };
-            // SAFETY: the box is the subresource, which nothing has used yet.
-            unsafe { uploader.write_image(&image, &write, &part.pattern(seed)) }.unwrap();
+            uploader.write_image(&image, &part.write(state), &part.pattern(seed)).unwrap();
         }
         // Known without a word of the program: all of it was written by way of the library.
         assert_eq!(image.state(), Some(state));
@@ -277,7 +271,7 @@ fn an_image_whose_state_is_not_known_stays_until_it_is<F: Fixture>(gpu: &Gpu<F>)
     for image in &images {
         for part in Subresource::all(&layered(gpu), TEXEL) {
             assert_eq!(image.state(), None, "an upload of a part does not tell the state of the whole");
-            write::<F>(&uploader, image, &part, ImageState::<F>::default(), state);
+            write::<F>(&uploader, image, &part, state);
         }
         assert_eq!(image.state(), Some(state), "all parts are in it");
     }
@@ -292,22 +286,9 @@ fn write<F: Fixture>(
     uploader: &Uploader<F::Device>,
     image: &Image<F::Device>,
     part: &Subresource,
-    before: ImageState<F>,
     after: ImageState<F>,
 ) {
-    let &Subresource { mip_level, array_layer, extent, texel } = part;
-    let write = ImageWrite {
-        mip_level,
-        array_layer,
-        aspect: ImageAspect::Color,
-        origin: [0; 3],
-        extent,
-        texel,
-        before,
-        after,
-    };
-    // SAFETY: the box is the subresource, which no work uses; the caller says in which state it is.
-    unsafe { uploader.write_image(image, &write, &part.pattern(1)) }.unwrap();
+    uploader.write_image(image, &part.write(after), &part.pattern(1)).unwrap();
 }
 
 fn an_upload_that_is_discarded_leaves_the_image_in_the_states_before_it<F: Fixture>(gpu: &Gpu<F>) {
@@ -318,22 +299,21 @@ fn an_upload_that_is_discarded_leaves_the_image_in_the_states_before_it<F: Fixtu
     let (first, last) = (states[0], states[states.len() - 1]);
     let parts = Subresource::all(&desc, TEXEL);
     let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
-    let new = ImageState::<F>::default();
-    parts.iter().for_each(|part| write::<F>(&uploader, &image, part, new, first));
+    parts.iter().for_each(|part| write::<F>(&uploader, &image, part, first));
     assert_eq!(image.state(), Some(first));
     uploader.discard();
     assert_eq!(image.state(), None, "nothing was written");
 
-    parts.iter().for_each(|part| write::<F>(&uploader, &image, part, new, first));
+    parts.iter().for_each(|part| write::<F>(&uploader, &image, part, first));
     uploader.submit().unwrap();
     // One of them twice: the state of the first write comes back last.
-    write::<F>(&uploader, &image, &parts[1], first, last);
-    write::<F>(&uploader, &image, &parts[1], last, first);
-    write::<F>(&uploader, &image, &parts[2], first, last);
+    write::<F>(&uploader, &image, &parts[1], last);
+    write::<F>(&uploader, &image, &parts[1], first);
+    write::<F>(&uploader, &image, &parts[2], last);
     assert_eq!(image.state(), (first == last).then_some(first));
     uploader.discard();
     assert_eq!(image.state(), Some(first));
-    write::<F>(&uploader, &image, &parts[1], first, last);
+    write::<F>(&uploader, &image, &parts[1], last);
     drop(uploader);
     assert_eq!(image.state(), Some(first), "an uploader that is dropped discards");
 
@@ -361,25 +341,12 @@ fn an_image_with_a_part_in_another_state_stays_where_it_is<F: Fixture>(gpu: &Gpu
     on_first.image_queue = Some(FIRST);
     let uploader = Uploader::new(&stage.memory, on_first).unwrap();
     for filled in &images {
-        let Subresource { mip_level, array_layer, extent, texel } = filled.parts[0];
         let after = *states.iter().find(|state| **state != filled.state).unwrap();
-        let (origin, before) = ([0; 3], filled.state);
-        let write = ImageWrite {
-            mip_level,
-            array_layer,
-            aspect: ImageAspect::Color,
-            origin,
-            extent,
-            texel,
-            before,
-            after,
-        };
+        let write = filled.parts[0].write(after);
         let wrong = &filled.parts[0].pattern(7)[1..];
-        // SAFETY: the box is the subresource, which is in this state.
-        assert!(unsafe { uploader.write_image(&filled.image, &write, wrong) }.is_err());
+        assert!(uploader.write_image(&filled.image, &write, wrong).is_err());
         assert_eq!(filled.image.state(), Some(filled.state), "a refused write changes nothing");
-        // SAFETY: as above.
-        unsafe { uploader.write_image(&filled.image, &write, &filled.parts[0].pattern(7)) }.unwrap();
+        uploader.write_image(&filled.image, &write, &filled.parts[0].pattern(7)).unwrap();
         assert_eq!(filled.image.state(), None);
     }
     uploader.submit().unwrap();

@@ -188,21 +188,8 @@ pub(super) fn written_images<F: Fixture>(
     for i in 0..64 {
         let Some(image) = create() else { break };
         let bytes = pattern(i, u64::from(EXTENT[0] * EXTENT[1] * TEXEL.bytes));
-        let (origin, texel, before) = ([0; 3], TEXEL, image.state().unwrap_or_default());
-        let write = ImageWrite {
-            mip_level: 0,
-            array_layer: 0,
-            aspect: ImageAspect::Color,
-            origin,
-            extent: EXTENT,
-            texel,
-            before,
-            after: state,
-        };
-        // SAFETY: the box is the image, which is in the state that a new one is in.
-        unsafe { uploader.write_image(&image, &write, &bytes) }.unwrap();
-        // SAFETY: the copy leaves it so, and is submitted below; it is used on the defragmenter's queue alone.
-        unsafe { image.set_state(state) };
+        uploader.write_image(&image, &ImageWrite::default().with_after(state), &bytes).unwrap();
+        assert_eq!(image.state(), Some(state));
         images.push((image, bytes));
     }
     uploader.submit().unwrap();

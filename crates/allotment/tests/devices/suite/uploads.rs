@@ -1,10 +1,8 @@
 //! Bytes that are uploaded arrive, whichever way they take.
 
-use std::collections::HashMap;
-
 use allotment::device::{
-    BufferCopy, CopyDirection, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, MemoryProperties,
-    QueueDevice as _, QueueIndex, Submission, TexelBlock, TimelinePoint, TimelineValue,
+    BufferCopy, CopyDirection, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, ImagePart, ImageRegion,
+    MemoryProperties, QueueDevice as _, QueueIndex, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::names::ShortName;
@@ -234,34 +232,15 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let row = TEXEL.row_bytes(width) as usize;
     let bytes = pattern(1, row as u64 * u64::from(height));
     let upper = height / 3;
-    let mut before = Default::default();
     for (first, rows, after) in [(0, upper, between), (upper, height - upper, state)] {
-        let write = ImageWrite {
-            mip_level: 0,
-            array_layer: 0,
-            origin: [0, first, 0],
-            extent: [width, rows, 1],
-            aspect: ImageAspect::Color,
-            texel: TEXEL,
-            before,
-            after,
-        };
-        before = after;
+        let part = ImagePart::default().with_region([0, first, 0], [width, rows, 1]);
+        let write = ImageWrite::new(part).with_after(after);
         let part = &bytes[first as usize * row..][..rows as usize * row];
-        let wrong = part.len() as u64 - 1;
-        // SAFETY: refused.
-        let refused = unsafe { uploader.write_image(&image, &write, &part[1..]) };
-        assert_eq!(
-            refused,
-            Err(UploadError::Size {
-                wanted: part.len() as u128,
-                found: wrong,
-                name: ShortName::new("image")
-            })
-        );
-        // SAFETY: both boxes lie in the image, whose texels have four bytes, and whose state is the given one; it
-        // is not used on another queue.
-        unsafe { uploader.write_image(&image, &write, part) }.unwrap();
+        let found = part.len() as u64 - 1;
+        let refused = uploader.write_image(&image, &write, &part[1..]);
+        let (wanted, ends_in, name) = (part.len() as u64, Some([0, 0]), ShortName::new("image"));
+        assert_eq!(refused, Err(UploadError::Size { wanted, found, ends_in, name }));
+        uploader.write_image(&image, &write, part).unwrap();
     }
     submit(&stage, &uploader);
 
@@ -314,7 +293,6 @@ fn write_random_boxes<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc, texel: TexelBlo
     let options = MemoryUsage::GpuOnly.with_name("image");
     let image = stage.memory.create_image(&desc.into(), &options).unwrap();
     let after = gpu.fixture().image_states()[0];
-    let mut states = HashMap::new();
     let mut random = Random::new(seed);
     let mut written = [0; 2];
     for _ in 0..400 {
@@ -343,25 +321,14 @@ fn write_random_boxes<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc, texel: TexelBlo
             end <= level[axis] && (end % sides[axis] == 0 || end == level[axis])
         });
         let fits = fits && mip_level < desc.mip_levels && array_layer < desc.array_layers;
-        let before = states.get(&(mip_level, array_layer)).copied().unwrap_or_default();
-        let write = ImageWrite {
-            mip_level,
-            array_layer,
-            aspect: ImageAspect::Color,
-            origin,
-            extent,
-            texel,
-            before,
-            after,
-        };
+        let region = ImageRegion { aspect: ImageAspect::Color, mip_level, array_layer, origin, extent };
+        let write = ImageWrite::new(region.into()).with_after(after);
         let bytes = texel.row_bytes(extent[0]) * u64::from(texel.rows(extent[1])) * u64::from(extent[2]);
         let statistics = uploader.statistics();
-        // SAFETY: the state is the one that the last write left, and the image is not used on another queue.
-        let done = unsafe { uploader.write_image(&image, &write, &pattern(seed, bytes)) };
+        let done = uploader.write_image(&image, &write, &pattern(seed, bytes));
         written[usize::from(fits)] += 1;
         if fits {
             assert_eq!(done, Ok(()), "{write:?} of {desc:?}");
-            states.insert((mip_level, array_layer), after);
             if texel.width > 1 {
                 // Of boxes of a compressed image in one submission, Debian 12's validation layer reports hazards, though
                 // barriers are the same as for other formats.

@@ -4,7 +4,7 @@ use allotment::MemoryUsage;
 use allotment::device::vulkan::{BufferInfo, CommandAllocator, ImageInfo};
 use allotment::device::{
     BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageAspect,
-    ImageCopyError, ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock, TexelLayout,
+    ImageCopyError, ImageDesc, ImageDevice as _, ImagePart, QueueIndex, Submission, TexelBlock, TexelLayout,
     TransferUsage,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
@@ -386,48 +386,48 @@ fn an_image_is_not_left_in_no_layout(gpu: &Vulkan) {
 fn texels_that_no_copy_reaches_are_refused_before_they_are_staged(gpu: &Vulkan) {
     let stage = Stage::new(gpu);
     let uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
-    let refused = |raw: vk::ImageCreateInfo<'static>, texel, change: fn(&mut ImageWrite<vk::ImageLayout>)| {
-        // SAFETY: nothing is pointed at, and each is valid on this device, as is asked below.
-        let info = unsafe { ImageInfo::from_raw(raw) };
-        let image = stage.memory.create_image(&info, &MemoryUsage::GpuOnly.with_name("image")).unwrap();
-        let vk::Extent3D { width, height, depth } = raw.extent;
-        let after = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
-        let mut write = ImageWrite::whole([width, height, depth], texel, after);
-        change(&mut write);
-        let bytes =
-            vec![7; (texel.row_bytes(width) * u64::from(texel.rows(height)) * u64::from(depth)) as usize];
-        // SAFETY: the image is new, and this the only queue.
-        let done = unsafe { uploader.write_image(&image, &write, &bytes) };
-        assert_eq!(uploader.statistics().staged_bytes, 0);
-        match done {
-            Err(UploadError::ImageCopy { error, name }) => {
-                assert_eq!(name.as_str(), "image");
-                error
+    let refused =
+        |raw: vk::ImageCreateInfo<'static>, texel: TexelBlock, write: ImageWrite<vk::ImageLayout>| {
+            // SAFETY: nothing is pointed at, and each is valid on this device, as is asked below.
+            let info = unsafe { ImageInfo::from_raw(raw) };
+            let image = stage.memory.create_image(&info, &MemoryUsage::GpuOnly.with_name("image")).unwrap();
+            let vk::Extent3D { width, height, depth } = raw.extent;
+            let bytes =
+                vec![7; (texel.row_bytes(width) * u64::from(texel.rows(height)) * u64::from(depth)) as usize];
+            let done = uploader.write_image(&image, &write, &bytes);
+            assert_eq!(uploader.statistics().staged_bytes, 0);
+            match done {
+                Err(UploadError::ImageCopy { error, name }) => {
+                    assert_eq!(name.as_str(), "image");
+                    error
+                }
+                other => panic!("{other:?}"),
             }
-            other => panic!("{other:?}"),
-        }
-    };
+        };
     let usage = vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED;
     let color = vk::ImageUsageFlags::COLOR_ATTACHMENT;
     let plain = super::image_info(vk::ImageTiling::OPTIMAL).usage(usage);
-    let (rgba, same) = (TexelBlock::new(4), |_: &mut ImageWrite<_>| {});
+    let part = ImagePart::default;
+    let (rgba, whole) = (TexelBlock::new(4), || part().into());
     let depth = plain.format(vk::Format::D16_UNORM);
     let texels = TexelLayout::DepthStencil { depth: Some(TexelBlock::new(2)), stencil: None };
     let no_color = ImageCopyError::NoSuchAspect { aspect: ImageAspect::Color, texels };
-    assert_eq!(refused(depth, TexelBlock::new(2), same), no_color);
+    let color_of_it = part().with_aspect(ImageAspect::Color).into();
+    assert_eq!(refused(depth, TexelBlock::new(2), color_of_it), no_color);
     let multisampled = plain.samples(vk::SampleCountFlags::TYPE_4).usage(usage | color);
-    assert_eq!(refused(multisampled, rgba, same), ImageCopyError::Multisampled { samples: 4 });
+    assert_eq!(refused(multisampled, rgba, whole()), ImageCopyError::Multisampled { samples: 4 });
     let sampled = plain.usage(vk::ImageUsageFlags::SAMPLED);
     let missing = TransferUsage::DST;
-    assert_eq!(refused(sampled, rgba, same), ImageCopyError::MissingUsage { missing });
+    assert_eq!(refused(sampled, rgba, whole()), ImageCopyError::MissingUsage { missing });
     let wide = TexelBlock::new(16);
-    assert_eq!(refused(plain, wide, same), ImageCopyError::WrongTexel { expected: Some(rgba), found: wide });
+    let wrong = part().with_texel(wide).into();
+    assert_eq!(refused(plain, wide, wrong), ImageCopyError::WrongTexel { expected: Some(rgba), found: wide });
     let queue = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap().queues()[1];
-    let undefined = |write: &mut ImageWrite<_>| write.after = vk::ImageLayout::UNDEFINED;
+    let undefined = ImageWrite::default().with_after(vk::ImageLayout::UNDEFINED);
     assert_eq!(refused(plain, rgba, undefined), ImageCopyError::States { queue });
     let square = vk::Extent3D { width: 16, height: 16, depth: 1 };
     let cube = plain.extent(square).array_layers(6).flags(vk::ImageCreateFlags::CUBE_COMPATIBLE);
-    let seventh = |write: &mut ImageWrite<_>| write.array_layer = 6;
+    let seventh = part().with_array_layers(6..7).into();
     assert!(matches!(
         refused(cube, rgba, seventh),
         ImageCopyError::NoSuchSubresource { array_layers: 6, .. }

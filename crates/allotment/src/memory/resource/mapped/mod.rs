@@ -293,6 +293,31 @@ impl<D: Device> MappedBuffer<D> {
         }
     }
 
+    /// Calls `work` with `len` bytes of the buffer from byte `offset` on, and makes what it writes visible to the GPU.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write); or `work` was called, and the driver refuses to flush.
+    ///
+    /// # Safety
+    ///
+    /// Neither the GPU nor another thread accesses these bytes during the call.
+    pub(crate) unsafe fn write_in_place<T>(
+        &self,
+        offset: u64,
+        len: usize,
+        work: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, AccessError> {
+        let (at, range) = self.within(offset, len)?;
+        // SAFETY: the range lies in the buffer, whose memory is mapped as long as `self` lives and has bytes of some value;
+        // nothing else accesses it, as the caller promises.
+        let done = work(unsafe { core::slice::from_raw_parts_mut(at.as_ptr(), len) });
+        if !self.coherent {
+            self.owner.with_allocation(|it, _| self.allocator.flush(it, range))?;
+        }
+        Ok(done)
+    }
+
     /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
     /// cached: create buffers that are read with [`MemoryUsage::Readback`](crate::MemoryUsage::Readback).
     ///

@@ -1,0 +1,387 @@
+//! Writes of images by an [`Uploader`]: which regions and in which states, piece by piece.
+//!
+//! ```text
+//!   part of the image     mip levels, layers, aspects, or a box         ImageShape::regions, in the order of the bytes
+//!     region              one aspect of one subresource                 checked against the image before anything is staged
+//!       piece             as many rows of blocks as are staged at once  its copy is added to the batch that is open then
+//! ```
+//!
+//! # States
+//!
+//! A copy has to name the state that the subresource is in. The library knows that state, unless the program said that it
+//! changes it ([`Image::forget_state`]): then the whole subresource has to be written, with all its aspects, and what it had
+//! before is discarded where the API can say so. Each piece takes the state when its copy is added to a batch, under the lock of
+//! the lane, so copies of several threads are recorded in the order of their states.
+
+use std::io;
+use std::sync::Arc;
+
+use super::error::UploadError;
+use super::handle::UploadHandle;
+use super::image_write::{ImageRows, ImageWrite, InPlace, Reader, TexelSource};
+use super::lane::{LaneState, Piece, StagedImage};
+use super::uploader::{Stay, Uploader};
+use crate::device::{Device, ImageCopyError, ImageShape, PartRegion, QueueKind, TexelLayout, TransferUsage};
+use crate::lifetime::TimelinePoints;
+use crate::memory::resource::{SharedStates, SubresourceState};
+use crate::memory::{Image, MappedBuffer, ShortName};
+use crate::sync::locked;
+
+/// A write of an image, once its part is known to be there.
+struct Write<'a, D: Device> {
+    to: &'a Image<D>,
+    shape: &'a ImageShape,
+    states: SharedStates<D::ImageState>,
+    after: D::ImageState,
+    /// All aspects are written.
+    all_aspects: bool,
+    /// The texels of the format, also of one that the library does not know.
+    texels: TexelLayout,
+    /// What the copies wait for, where the image has been used before.
+    points: TimelinePoints,
+    handle: Option<&'a UploadHandle>,
+}
+
+impl<D: Device> Uploader<D> {
+    /// Writes a part of an image, or all of it. `bytes` has the texels of each mip level, array layer and aspect, in the order
+    /// of the [part](crate::device::ImagePart): slice by slice, row by row, without padding; of a compressed format, rows of
+    /// blocks. The bytes are staged, and are in place when the points that [`submit`](Self::submit) returns are reached.
+    ///
+    /// Where the image has been used before, the copies wait for all work that any queue was given before this call.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
+    ///
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// // Three mip levels of 4 × 4, 2 × 2 and 1 texels of 4 bytes.
+    /// let desc = ImageDesc::new(4, 4, 4).with_mip_levels(3);
+    /// let albedo = gpu.create_image(&desc, &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// uploader.write_image(&albedo, &ImageWrite::default(), &[7; (16 + 4 + 1) * 4])?;
+    /// gpu.wait(uploader.submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError::ImageCopy`] where the image has no such part or cannot be written, or where the queue cannot leave it in
+    /// the state after the write; [`UploadError::Size`] for another number of bytes; [`UploadError::UnknownState`] where texels
+    /// would have to be kept of a mip level in a state that is not known. Nothing is staged then. The errors of
+    /// [`initialize`](Self::initialize) else: where staging memory is [waited](super::WhenFull::Wait) for, some of the texels may
+    /// be written.
+    #[inline(never)]
+    pub fn write_image(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        bytes: &[u8],
+    ) -> Result<(), UploadError> {
+        self.write_image_as(None, to, write, bytes)
+    }
+
+    /// Writes a part of an image with a handle.
+    pub(crate) fn write_image_as(
+        &self,
+        handle: Option<&UploadHandle>,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        bytes: &[u8],
+    ) -> Result<(), UploadError> {
+        self.write_image_by(handle, to, write, Some(bytes.len() as u64), bytes)
+    }
+
+    /// Writes a part of an image, or all of it, from a reader: a file, or a decompressor. It reads the texels straight into
+    /// staging memory.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
+    ///
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let noise = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("noise"))?;
+    /// let file = std::io::repeat(7); // a `std::fs::File`, say
+    /// uploader.write_image_from(&noise, &ImageWrite::default(), file)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_image`](Self::write_image), and [`UploadError::Read`] where the reader fails or ends: the texels
+    /// before may be written then.
+    #[inline(never)]
+    pub fn write_image_from(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        reader: impl io::Read,
+    ) -> Result<(), UploadError> {
+        self.write_image_from_as(None, to, write, reader)
+    }
+
+    /// Writes a part of an image from a reader, with a handle.
+    pub(crate) fn write_image_from_as(
+        &self,
+        handle: Option<&UploadHandle>,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        reader: impl io::Read,
+    ) -> Result<(), UploadError> {
+        self.write_image_by(handle, to, write, None, Reader(reader))
+    }
+
+    /// Writes a part of an image, or all of it, by a closure that fills rows in staging memory: for a decompressor, whose
+    /// output need not be copied. It is called in the order of the part, for each region once or several times, with as many
+    /// rows as are staged at once; no lock is held meanwhile.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
+    ///
+    /// let uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let ramp = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("ramp"))?;
+    /// uploader.write_image_with(&ramp, &ImageWrite::default(), |rows| {
+    ///     let first = rows.region().origin[1];
+    ///     for (y, row) in (first..).zip(rows.rows_mut()) {
+    ///         row.fill(y as u8);
+    ///     }
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_image`](Self::write_image).
+    #[inline(never)]
+    pub fn write_image_with(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        fill: impl FnMut(&mut ImageRows<'_>),
+    ) -> Result<(), UploadError> {
+        self.write_image_with_as(None, to, write, fill)
+    }
+
+    /// Writes a part of an image by a closure, with a handle.
+    pub(crate) fn write_image_with_as(
+        &self,
+        handle: Option<&UploadHandle>,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        fill: impl FnMut(&mut ImageRows<'_>),
+    ) -> Result<(), UploadError> {
+        self.write_image_by(handle, to, write, None, InPlace(fill))
+    }
+
+    fn write_image_by(
+        &self,
+        handle: Option<&UploadHandle>,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        length: Option<u64>,
+        mut source: impl TexelSource,
+    ) -> Result<(), UploadError> {
+        // An owner may move an image, but its shape stays.
+        let shape = to.with_owned(|owned, _| owned.shape().copied());
+        let size = shape.and_then(|shape| shape.part_bytes(&write.part).ok()).unwrap_or(0);
+        self.writing(to.short_name(), handle, size, |written| {
+            let mut stay = Stay::default();
+            if to.is_relocatable() {
+                // From the first piece to the last: the state in which the next piece finds the image would not be that of
+                // an image which a step moved in between without its contents.
+                stay.open(self.tracker(), self.lane_of(false));
+            }
+            to.with_owned(|owned, _| self.check_owner(owned.tracker(), owned.allocation()))?;
+            // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
+            let shape = shape.ok_or(ImageCopyError::NotAnImage)?;
+            let texels = match write.part.texel {
+                // The caller says what the texels of an extension's format are.
+                Some(texel) if shape.texels == TexelLayout::Unknown => texel.into(),
+                _ => shape.texels,
+            };
+            let after = write.after.unwrap_or_else(|| {
+                self.memory.allocator().device().state_to_read(self.image_queue_kind(), &shape)
+            });
+            let (states, points) = (to.with_states(Arc::clone), TimelinePoints::EMPTY);
+            let all_aspects = write.part.aspect.is_none() || shape.texels.aspects().count() <= 1;
+            let mut write_of =
+                Write { to, shape: &shape, states, after, all_aspects, texels, points, handle };
+            let regions = shape.regions(&write.part)?;
+            if self.check_regions(&write_of, regions.clone(), length)? {
+                // It may be in use: by work of any queue.
+                write_of.points = self.tracker().submitted();
+            }
+            for region in regions {
+                self.stage_region(&write_of, &region, &mut source, written)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the kind of the queue that copies images.
+    fn image_queue_kind(&self) -> QueueKind {
+        let [_, queue] = self.queues();
+        self.memory.allocator().device().properties().queues[usize::from(queue.0)]
+    }
+
+    /// Checks the regions before any of them is staged. Returns whether one has been used before.
+    fn check_regions(
+        &self,
+        write: &Write<'_, D>,
+        regions: impl Iterator<Item = PartRegion>,
+        length: Option<u64>,
+    ) -> Result<bool, UploadError> {
+        let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
+        let kind = self.image_queue_kind();
+        let (mut wanted, mut is_used, mut ends_in) = (0_u64, false, None);
+        for part in regions {
+            let region = &part.region;
+            write.shape.check_copy(region, part.texel, TransferUsage::DST)?;
+            if !device.can_copy_aspect(kind, region.aspect) {
+                return Err(ImageCopyError::NeedsGraphicsQueue { aspect: region.aspect, queue }.into());
+            }
+            let before = write.before(device, &part)?;
+            // The queue would refuse the whole batch, also what others wrote.
+            if !device.can_copy_between_states(kind, before, write.after) {
+                return Err(ImageCopyError::States { queue }.into());
+            }
+            is_used |= write.known(&part) != SubresourceState::Initial;
+            wanted =
+                part.bytes().and_then(|bytes| wanted.checked_add(bytes)).ok_or(ImageCopyError::TooLarge)?;
+            let ends_here = length.is_some_and(|length| length < wanted);
+            ends_in = ends_in.or(ends_here.then_some([region.mip_level, region.array_layer]));
+        }
+        match length {
+            Some(found) if found != wanted => {
+                Err(UploadError::Size { wanted, found, ends_in, name: ShortName::NONE })
+            }
+            _ => Ok(is_used),
+        }
+    }
+
+    /// Stages a region, in pieces of as many rows of blocks as fit.
+    fn stage_region(
+        &self,
+        write: &Write<'_, D>,
+        part: &PartRegion,
+        source: &mut impl TexelSource,
+        written: &mut u64,
+    ) -> Result<(), UploadError> {
+        let PartRegion { region, texel } = *part;
+        let [width, height, depth] = region.extent;
+        if region.extent.contains(&0) {
+            // As for buffers: no copy of size 0.
+            return Ok(());
+        }
+        let limits = &self.memory.allocator().device().properties().limits;
+        // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
+        // these. Rows are padded to the device's pitch in staging memory.
+        let (rows, row, pitch) = (part.rows(), part.row_bytes(), texel.row_pitch(width, limits));
+        let lane = self.lane_of(false);
+        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
+        // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
+        let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
+        let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit) || write.shape.whole_levels;
+        let (step, slices) = if whole { (rows, depth) } else { (fit.clamp(1, rows), 1) };
+        for z in (0..depth).step_by(slices as usize) {
+            for first in (0..rows).step_by(step as usize) {
+                let count = step.min(rows - first);
+                let y = first * texel.height;
+                let mut now = region;
+                now.origin = [region.origin[0], region.origin[1] + y, region.origin[2] + z];
+                now.extent = [width, (count * texel.height).min(height - y), slices];
+                // If the offset alignment is not a power of two, the aligned offset may lie further in: request
+                // that many bytes more.
+                let bytes = pitch * u64::from(count) * u64::from(slices);
+                let piece = Piece {
+                    size: bytes + texel.offset(1, limits),
+                    alignment: limits.image_copy_offset_alignment,
+                    target: None,
+                    is_callers: is_callers(source),
+                    handle: write.handle,
+                };
+                let fill = |staging: &MappedBuffer<D>, at| {
+                    let at = texel.offset(at, limits);
+                    // SAFETY: this range of staging memory belongs to this thread until its copy is recorded: no queue
+                    // reads it and no thread writes it.
+                    let filled = unsafe {
+                        staging.write_in_place(at, bytes as usize, |bytes| {
+                            source.fill(&mut ImageRows::new(now, row as usize, pitch as usize, bytes))
+                        })
+                    };
+                    filled?
+                };
+                let record = |batch: &mut LaneState<D>, from_offset| {
+                    write.to.with_owned(|owned, moved_at| {
+                        self.check_owner(owned.tracker(), owned.allocation())?;
+                        // Of now: another thread may have written it since the first look.
+                        let device = self.memory.allocator().device();
+                        let before = write.before(device, part)?;
+                        // Another queue executes the copy by which defragmentation moved the target.
+                        let points = moved_at.into_iter().chain(write.points.points());
+                        points.for_each(|point| batch.wait_for(point));
+                        batch.add_image(StagedImage {
+                            image: owned.handle().clone(),
+                            states: Arc::clone(&write.states),
+                            was: write.known(part),
+                            from_offset: texel.offset(from_offset, limits),
+                            row_pitch: pitch,
+                            rows: count,
+                            mip_level: now.mip_level,
+                            array_layer: now.array_layer,
+                            aspect: now.aspect,
+                            origin: now.origin,
+                            extent: now.extent,
+                            texels: write.texels,
+                            before,
+                            after: write.after,
+                        });
+                        Ok::<_, UploadError>(())
+                    })?;
+                    // Before a step can come: the recording is open that keeps it away.
+                    write.to.with_states(|_| ());
+                    Ok(())
+                };
+                lane.stage(&self.memory, &piece, fill, record)?;
+                *written += row * u64::from(count) * u64::from(slices);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_callers<S: TexelSource>(_: &S) -> bool {
+    S::IS_CALLERS
+}
+
+impl<D: Device> Write<'_, D> {
+    /// Returns what is known of the state of a region's subresource.
+    fn known(&self, part: &PartRegion) -> SubresourceState<D::ImageState> {
+        locked(&self.states).of(part.region.mip_level, part.region.array_layer)
+    }
+
+    /// Returns the state that the copy of a region finds.
+    fn before(&self, device: &D, part: &PartRegion) -> Result<D::ImageState, UploadError> {
+        let region = &part.region;
+        match self.known(part) {
+            SubresourceState::Initial => Ok(D::ImageState::default()),
+            SubresourceState::Known(state) => Ok(state),
+            SubresourceState::Unknown => {
+                let is_whole = region.extent == self.shape.level_of(region.aspect, region.mip_level);
+                if is_whole && self.all_aspects && device.discards_from_any_state() {
+                    return Ok(D::ImageState::default());
+                }
+                let (mip_level, array_layer) = (region.mip_level, region.array_layer);
+                Err(UploadError::UnknownState { mip_level, array_layer, name: ShortName::NONE })
+            }
+        }
+    }
+}
