@@ -1,5 +1,7 @@
 //! Room for a larger resource than any block has, in a heap that is full of relocatable ones.
 
+use core::time::Duration;
+
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::gpu::{Gpu, GpuDesc};
@@ -18,13 +20,18 @@ enum Bound {
 
 fn bounded(bound: Bound) -> (SimulatedGpu, Gpu<SimulatedGpu>) {
     let mut profile = Profile::named("discrete-no-bar").unwrap();
-    let mut desc = GpuDesc::default();
+    let mut desc = patient();
     match bound {
         Bound::Driver(bytes) => profile.heaps[0].size = bytes,
         Bound::Limit(bytes) => desc.allocator.heap_limits = vec![(MemoryHeapIndex(0), bytes)],
     }
     let device = SimulatedGpu::new(profile);
     (device.clone(), Gpu::new(device, desc).unwrap())
+}
+
+/// Hundreds of megabytes are copied, which takes longer than any default where a machine does much else.
+fn patient() -> GpuDesc {
+    GpuDesc::default().with_timeout(Duration::from_secs(300))
 }
 
 fn texture() -> AllocationOptions {
@@ -186,7 +193,7 @@ fn one_heap() -> (SimulatedGpu, Gpu<SimulatedGpu>) {
     profile.limits.buffer_image_granularity = Alignment::new(64 << 10).unwrap();
     profile.heaps[0].size = 64 * MIB;
     let device = SimulatedGpu::new(profile);
-    (device.clone(), Gpu::new(device, GpuDesc::default()).unwrap())
+    (device.clone(), Gpu::new(device, patient()).unwrap())
 }
 
 fn of_type(mut options: AllocationOptions, memory_type: u32) -> AllocationOptions {
