@@ -18,6 +18,7 @@ use super::binding_layout::{BindFrequency, BindingLayout};
 use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
 use super::fill::DescriptorFill;
+use super::image_view::ImageView;
 use super::range::DescriptorRange;
 use super::relocatable_bindings::{DynamicFollow, RelocatableBindings};
 use super::shader_visible_heap::WriteTarget;
@@ -348,6 +349,45 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ) -> Result<(), DescriptorError> {
         let shown = Shown::image(&self.layout.inner.heap, image, view)?;
         self.bind_shown(binding, at, shown)
+    }
+
+    /// Binds a view of an image, which the set keeps alive with the image. It follows moves of the image as of a
+    /// [buffer](Self::bind_buffer).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::ImageViewDesc;
+    ///
+    /// let albedo = Arc::new(gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?);
+    /// let view = Arc::new(gpu.create_image_view(&albedo, &ImageViewDesc::sampled())?);
+    /// let layout = gpu.descriptors()?.binding_layout(&[Binding::mutable("albedo")])?;
+    /// let mut material = BindingSet::new(&layout)?;
+    /// material.bind_view(0, 0, &view)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind), [`DescriptorError::NotForShaders`] for a view that is rendered to or an input attachment,
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
+    #[inline(never)]
+    pub fn bind_view(
+        &mut self,
+        binding: usize,
+        at: u32,
+        view: &Arc<ImageView<D>>,
+    ) -> Result<(), DescriptorError> {
+        view.check_for(&self.layout.inner.heap)?;
+        if view.image().is_relocatable() {
+            return self.bind_shown(binding, at, view.shown().clone());
+        }
+        view.with_descriptor(|descriptor| {
+            self.bind(binding, at, descriptor, Some(Arc::clone(view) as KeepAlive))
+        })
     }
 
     fn bind_shown(&mut self, binding: usize, at: u32, shown: Shown<D>) -> Result<(), DescriptorError> {

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DescriptorHeapType, DeviceError, SamplerError};
+use crate::device::{DescriptorHeapType, DeviceError, ImageViewError, ImageViewUse, SamplerError};
 use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::{ResourceError, ShortName};
 
@@ -239,6 +239,29 @@ pub enum DescriptorError {
         /// Name of the resource, if it has one.
         name: ShortName,
     },
+    /// The description of a view breaks a rule, or the image does not allow it. No view was created.
+    InvalidView {
+        /// The rule, and what to do.
+        error: ImageViewError,
+        /// Name of the image, if it has one.
+        name: ShortName,
+    },
+    /// The view is not one that shaders see through a heap: it is rendered to, and bound by its CPU descriptor or its handle,
+    /// or it is an input attachment, and bound by a descriptor set of the application's own.
+    NotForShaders {
+        /// What the view is for.
+        usage: ImageViewUse,
+        /// Name of the image, if it has one.
+        name: ShortName,
+    },
+    /// The view has no CPU descriptor: it was created without a heap of its type, or the device has no descriptors of this
+    /// type. Use its handle.
+    NoDescriptor {
+        /// What the view is for.
+        usage: ImageViewUse,
+        /// Name of the image, if it has one.
+        name: ShortName,
+    },
     /// A number of the sampler is out of its range, or is none.
     InvalidSampler(SamplerError),
     /// The device returned an error.
@@ -262,7 +285,10 @@ impl DescriptorError {
             Self::WrongDevice { name }
             | Self::WrongTracker { name }
             | Self::BadRange { name, .. }
-            | Self::Misaligned { name, .. } => name.get(),
+            | Self::Misaligned { name, .. }
+            | Self::InvalidView { name, .. }
+            | Self::NotForShaders { name, .. }
+            | Self::NoDescriptor { name, .. } => name.get(),
             Self::NoSuchElement { name, .. }
             | Self::WrongBinding { name, .. }
             | Self::AlreadySet { name, .. }
@@ -405,6 +431,21 @@ impl fmt::Display for DescriptorError {
                      bytes and the end of {end_alignment} bytes"
                 )
             }
+            Self::InvalidView { error, name } => {
+                name.begin(f)?;
+                error.fmt(f)
+            }
+            Self::NotForShaders { usage, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "shaders see no {usage} through a heap, bind the view by its CPU descriptor, or its handle in a descriptor set of your own"
+                )
+            }
+            Self::NoDescriptor { usage, name } => {
+                name.begin(f)?;
+                write!(f, "the view as {usage} has no CPU descriptor, use its handle or create it with a heap of its type")
+            }
             Self::InvalidSampler(error) => error.fmt(f),
             Self::Device(error) if error.is_callers() => error.fmt(f),
             Self::Device(error) => write!(f, "the device refused the descriptors: {error}"),
@@ -417,6 +458,7 @@ impl Error for DescriptorError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Device(error) => Some(error),
+            Self::InvalidView { error, .. } => Some(error),
             Self::Memory(error) => Some(error),
             _ => None,
         }

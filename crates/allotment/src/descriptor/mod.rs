@@ -21,8 +21,9 @@
 //!
 //! | for | use |
 //! |---|---|
-//! | a view of a new resource, a render target | a [`CpuDescriptorHeap`] of its type |
-//! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert_image`], or [`insert`](ShaderVisibleHeap::insert) with a descriptor of your own: a [`DescriptorSlot`] |
+//! | a view of an image: to render to, to sample, for descriptor sets of your own | [`ImageView`], an owner of it and of its descriptor |
+//! | a view with the API's own description | a [`CpuDescriptorHeap`] of its type |
+//! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert_view`], [`insert_image`](ShaderVisibleHeap::insert_image), or [`insert`](ShaderVisibleHeap::insert) with a descriptor of your own: a [`DescriptorSlot`] |
 //! | a sampler | [`SamplerCache`]: an index, the same for equal samplers |
 //! | per-material or per-pass bindings | [`BindingSet`]; or a [`DescriptorRange`], which you own |
 //! | the bindings of one draw | [`TransientDescriptors::allocate`], or a set's dynamic bindings |
@@ -73,6 +74,7 @@ mod free_slots;
 mod generation;
 mod heap_desc;
 mod heap_regions;
+mod image_view;
 mod range;
 mod relocatable_bindings;
 mod sampler_cache;
@@ -90,6 +92,7 @@ pub use cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 pub use error::{DescriptorError, Region};
 pub use fill::DescriptorFill;
 pub use heap_desc::{CpuDescriptorHeapDesc, ShaderVisibleHeapDesc};
+pub use image_view::ImageView;
 pub use range::DescriptorRange;
 pub use sampler_cache::{CachedSampler, SamplerCache};
 pub use shader_visible_heap::{ShaderVisibleHeap, ShaderVisibleStatistics};

@@ -41,9 +41,8 @@ impl<D: DescriptorDevice> Shown<D> {
         range: Range<u64>,
         usage: BufferUse,
     ) -> Result<Self, DescriptorError> {
-        buffer
-            .with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))
-            .map_err(|error| error.of(buffer.short_name()))?;
+        let shown = Self::Buffer { buffer: Arc::clone(buffer), range: range.clone(), usage };
+        shown.check_for(heap.allocator(), heap.tracker())?;
         let limits = heap.allocator().device().descriptor_limits();
         let (start, end, available) = (range.start, range.end, buffer.size());
         let most = limits.max_buffer_range(usage);
@@ -63,7 +62,7 @@ impl<D: DescriptorDevice> Shown<D> {
                 name: buffer.short_name(),
             });
         }
-        Ok(Self::Buffer { buffer: Arc::clone(buffer), range, usage })
+        Ok(shown)
     }
 
     /// Checks an image, for a heap.
@@ -76,10 +75,29 @@ impl<D: DescriptorDevice> Shown<D> {
         image: &Arc<Image<D>>,
         info: &D::ImageViewInfo,
     ) -> Result<Self, DescriptorError> {
-        image
-            .with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))
-            .map_err(|error| error.of(image.short_name()))?;
-        Ok(Self::Image { image: Arc::clone(image), info: info.clone() })
+        let shown = Self::Image { image: Arc::clone(image), info: info.clone() };
+        shown.check_for(heap.allocator(), heap.tracker())?;
+        Ok(shown)
+    }
+
+    /// Checks that the resource is of the device of an allocator, and that its owner waits for what the tracker tracks.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
+    pub(super) fn check_for(
+        &self,
+        allocator: &Allocator<D>,
+        tracker: &SubmissionTracker,
+    ) -> Result<(), DescriptorError> {
+        match self {
+            Self::Buffer { buffer, .. } => buffer
+                .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker()))
+                .map_err(|error| error.of(buffer.short_name())),
+            Self::Image { image, .. } => image
+                .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker()))
+                .map_err(|error| error.of(image.short_name())),
+        }
     }
 
     /// Lets a heap follow the moves of the resource. Returns the name by which it knows the resource; `None` for one
@@ -206,16 +224,17 @@ impl<D: DescriptorDevice> Shown<D> {
     }
 }
 
-/// Checks that a resource is of the device of a heap, and that its owner waits for what reads the heap.
+/// Checks the owner of a resource against an allocator of the device, and a tracker.
 fn check_owner<D: DescriptorDevice>(
-    heap: &ShaderVisibleHeap<D>,
     allocator: &Allocator<D>,
     tracker: &SubmissionTracker,
+    of_resource: &Allocator<D>,
+    tracker_of_resource: &SubmissionTracker,
 ) -> Result<(), DescriptorError> {
-    if allocator.device().id() != heap.allocator().device().id() {
+    if of_resource.device().id() != allocator.device().id() {
         return Err(DescriptorError::WrongDevice { name: ShortName::NONE });
     }
-    Ok(heap.tracker().check_same(tracker)?)
+    Ok(tracker.check_same(tracker_of_resource)?)
 }
 
 /// A view of an image, destroyed when dropped; nothing, for a buffer.
@@ -227,6 +246,11 @@ pub(super) struct View<D: DescriptorDevice> {
 }
 
 impl<D: DescriptorDevice> View<D> {
+    /// Returns the device's view; `None` for a buffer.
+    pub(super) fn raw(&self) -> Option<&D::ImageView> {
+        self.raw.as_ref()
+    }
+
     fn none(allocator: &Arc<Allocator<D>>) -> Self {
         Self { allocator: Arc::clone(allocator), raw: None, moves: 0 }
     }

@@ -126,8 +126,15 @@ pub enum DescriptionError {
     /// A descriptor heap comes without the buffer that it needs, or with one that it does not need. Pass a buffer exactly if
     /// [`descriptor_heap_buffer`](super::DescriptorDevice::descriptor_heap_buffer) describes one.
     DescriptorHeapBuffer,
-    /// The types of resource descriptors are none, one of them is listed twice, or is not one of Vulkan 1.0.
+    /// The types of resource descriptors are none, or one of them is listed twice.
     DescriptorTypes,
+    /// A listed type is not one of the six types of resources that slots of a heap can have.
+    DescriptorType {
+        /// The type (`VkDescriptorType`).
+        ty: i32,
+        /// Why not, and what to use instead.
+        reason: DescriptorTypeReason,
+    },
     /// A texture with `D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS` has several samples per texel, or is a depth buffer.
     SimultaneousAccess,
     /// A depth buffer is three-dimensional, a render target or a storage image as well.
@@ -145,6 +152,56 @@ pub enum DescriptionError {
     SharedHandleOfCommitted,
     /// A number of a sampler is out of its range, or is none.
     Sampler(SamplerError),
+}
+
+/// Why slots of a heap cannot have descriptors of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DescriptorTypeReason {
+    /// A heap has either resources or samplers, as in Direct3D 12. List sampled images, and take the sampler from a
+    /// [`SamplerCache`](crate::descriptor::SamplerCache).
+    CombinedImageSampler,
+    /// Samplers have a heap of their own, which needs no listing.
+    Sampler,
+    /// Input attachments are read at the pixel that is drawn and not by an index, and cannot be updated after they are bound on
+    /// every device. Create a view ([`ImageViewUse::InputAttachment`](super::ImageViewUse::InputAttachment)), and bind its
+    /// handle by a descriptor set of the application's own.
+    InputAttachment,
+    /// Not every driver that has them has them in mutable slots or updates them after they are bound. Pass the device address of
+    /// the acceleration structure to shaders, which convert it, or bind it by a descriptor set of the application's own.
+    AccelerationStructure,
+    /// The bytes of an inline uniform block are in the set itself, so that it is no slot of constant size. Use a uniform
+    /// buffer, or push constants.
+    InlineUniformBlock,
+    /// The offset of a dynamic buffer is an argument of binding a set, and heaps are bound without. Write a descriptor for each
+    /// offset, or a dynamic binding of a [`BindingSet`](crate::descriptor::BindingSet).
+    DynamicBuffer,
+    /// The type is one of an extension that this library does not know, or none.
+    Unknown,
+}
+
+impl fmt::Display for DescriptorTypeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CombinedImageSampler => {
+                "a heap has either resources or samplers: list sampled images, and take the sampler from a `SamplerCache`"
+            }
+            Self::Sampler => "samplers have a heap of their own: leave them out",
+            Self::InputAttachment => {
+                "input attachments have no index: create an `ImageView`, and bind its handle by a descriptor set of your own"
+            }
+            Self::AccelerationStructure => {
+                "acceleration structures are not in slots: pass their device address to shaders, or bind them by a descriptor set of your own"
+            }
+            Self::InlineUniformBlock => {
+                "an inline uniform block is no slot of constant size: use a uniform buffer or push constants"
+            }
+            Self::DynamicBuffer => {
+                "heaps are bound without offsets: write a descriptor for each, or use a dynamic binding of a `BindingSet`"
+            }
+            Self::Unknown => "it is not one of the resource types of Vulkan 1.0: leave it out",
+        })
+    }
 }
 
 /// A limit of a device, named as in its API, or of this library.
@@ -378,8 +435,11 @@ impl fmt::Display for DescriptionError {
                 "a descriptor heap needs a buffer exactly if `descriptor_heap_buffer` describes one, pass it then and only then",
             ),
             Self::DescriptorTypes => f.write_str(
-                "the types of resource descriptors must be at least one, each listed once, and of Vulkan 1.0",
+                "the types of resource descriptors must be at least one, each listed once",
             ),
+            Self::DescriptorType { ty, reason } => {
+                write!(f, "descriptors of type {ty} cannot be in slots of a heap, {reason}")
+            }
             Self::SimultaneousAccess => f.write_str(
                 "a texture with ALLOW_SIMULTANEOUS_ACCESS must have one sample per texel and be no depth buffer",
             ),

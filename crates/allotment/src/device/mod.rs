@@ -34,6 +34,7 @@ mod descriptors;
 mod error;
 mod image_part;
 mod image_shape;
+mod image_view;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod ledger;
 mod memory;
@@ -56,7 +57,7 @@ pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandAllocator;
 pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};
 pub use copy_error::CopyError;
-pub use description::{DescriptionError, DescriptionLimit};
+pub use description::{DescriptionError, DescriptionLimit, DescriptorTypeReason};
 pub use descriptors::{
     BufferUse, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
@@ -65,6 +66,10 @@ pub use error::DeviceError;
 pub(crate) use image_part::PartRegion;
 pub use image_part::{ImageDataOrder, ImagePart};
 pub use image_shape::{ImageCopyError, ImageRegion, ImageShape};
+pub use image_view::{
+    ImageViewAspect, ImageViewDesc, ImageViewDimension, ImageViewError, ImageViewParameters,
+    ImageViewSupport, ImageViewUse, ImageViewUses,
+};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};
 pub use properties::{

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::part::Layer;
 use super::{Frame, Gpu};
 use crate::descriptor::{
-    Binding, BindingLayout, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, SamplerCache,
-    ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
+    Binding, BindingLayout, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, ImageView,
+    SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use crate::device::{DescriptorDevice, DescriptorHeapType};
+use crate::device::{DescriptorDevice, DescriptorHeapType, ImageViewDesc};
 use crate::lifetime::Reclaimed;
+use crate::memory::Image;
 
 /// The descriptor heaps of a device: one shader-visible heap for buffers and images, one for samplers, and a CPU
 /// descriptor heap per type. Returned by [`Gpu::descriptors`].
@@ -194,6 +195,51 @@ impl<D: DescriptorDevice> Gpu<D> {
     #[inline(never)]
     pub fn descriptors(&self) -> Result<&Descriptors<D>, DescriptorError> {
         self.shared.descriptors.get_or_try_init(|| Descriptors::new(self))
+    }
+}
+
+impl<D: DescriptorDevice> Gpu<D> {
+    /// Creates a view of an image, with a descriptor in the CPU heap of its type. Dropping it retires it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::{ImageViewDesc, ImageViewDimension};
+    ///
+    /// let desc = ImageDesc::new(512, 512, 4).with_array_layers(6);
+    /// let sky = Arc::new(gpu.create_image(&desc, &MemoryUsage::GpuOnly.with_name("sky"))?);
+    /// let cube = ImageViewDesc::sampled().with_dimension(ImageViewDimension::Cube);
+    /// let cube = gpu.create_image_view(&sky, &cube)?;
+    /// let mut faces = Vec::new();
+    /// for face in 0..6 {
+    ///     faces.push(gpu.create_image_view(&sky, &ImageViewDesc::render_target().with_array_layers(face..face + 1))?);
+    /// }
+    /// let refused = gpu.create_image_view(&sky, &ImageViewDesc::sampled().with_mip_levels(0..2));
+    /// println!("{}", refused.unwrap_err()); // "sky": mip levels 0..2 are none or exceed the 1 mip levels of the image, …
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ImageView::new`], and of [`descriptors`](Self::descriptors). On a device whose shaders see no heaps, the
+    /// view has a handle and no descriptor.
+    #[inline(never)]
+    #[track_caller]
+    pub fn create_image_view(
+        &self,
+        image: &Arc<Image<D>>,
+        desc: &ImageViewDesc,
+    ) -> Result<ImageView<D>, DescriptorError> {
+        let descriptors = match self.descriptors() {
+            Ok(descriptors) => Some(descriptors),
+            Err(DescriptorError::NoHeaps) => None,
+            Err(error) => return Err(error),
+        };
+        let heap = descriptors.zip(desc.usage.heap_type()).map(|(all, kind)| all.cpu_heap(kind));
+        ImageView::new(self.memory(), heap, image, desc)
     }
 }
 

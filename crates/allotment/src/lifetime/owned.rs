@@ -78,6 +78,11 @@ impl<T: Send + 'static> Owned<T> {
         }
     }
 
+    /// Returns an owner of another value, which retires it to the same queue.
+    pub(crate) fn own_beside<U: Send + 'static>(&self, value: U) -> Owned<U> {
+        Owned::new(value, 0, Arc::clone(&self.home))
+    }
+
     /// Returns the value, unless it was retired or taken.
     pub(crate) fn value(&self) -> Option<&T> {
         self.value.as_ref()

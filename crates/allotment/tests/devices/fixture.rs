@@ -1,6 +1,6 @@
 //! The facts about a device that the suite needs beside the trait.
 
-use allotment::device::{DescriptorDevice, Device, ImageDevice, TexelBlock};
+use allotment::device::{DescriptorDevice, Device, ImageDevice, ImageViewUse, TexelBlock};
 use allotment_readers::DescriptorReader;
 
 use crate::gpu::Gpu;
@@ -33,6 +33,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
 
     /// The usage flags by which a buffer has none, where there are such buffers.
     fn no_address_usage(&self) -> Option<u64>;
+
+    /// The API's number of a format, and the usage flags of a 2D image for views of a use; `None` where there are none.
+    fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)>;
 
     /// States that the first queue can leave images in, and the first of them any queue. Images in each of
     /// them can be copied again.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use allotment::descriptor::{Binding, BindingSet};
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType, Filter, ImageDesc, SamplerDesc};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorHeapType, Filter, ImageDesc, ImageViewDesc, SamplerDesc,
+};
 use allotment::memory::names::Name;
 use allotment::memory::reports::{CallSites, LeakHandler, LeakMoment, LeakReport};
 use allotment::{AllocatorDesc, Gpu, GpuDesc, MemoryUsage};
@@ -167,11 +169,14 @@ fn descriptors_that_are_not_given_back_are_named_with_their_call_sites() {
     let range = descriptors.resources().allocate(4).unwrap();
     let targets = descriptors.cpu_heap(DescriptorHeapType::RenderTarget);
     let views = [targets.allocate(1).unwrap(), targets.allocate(3).unwrap()];
+    let seen = MemoryUsage::GpuOnly.with_name("seen");
+    let image = Arc::new(gpu.create_image(&ImageDesc::new(16, 16, 4), &seen).unwrap());
+    let target = gpu.create_image_view(&image, &ImageViewDesc::depth_stencil()).unwrap();
     let last = line!();
     let live = LeakReport::of_device(&device);
-    assert_eq!(live.descriptors.iter().map(|leak| leak.count).sum::<u32>(), 1 + 1 + 4 + 1 + 3, "{live}");
-    forget((set, range, views));
-    drop((buffer, gpu));
+    assert_eq!(live.descriptors.iter().map(|leak| leak.count).sum::<u32>(), 1 + 1 + 4 + 1 + 3 + 1, "{live}");
+    forget((set, range, views, target));
+    drop((buffer, image, gpu));
     let reports = reports.lock().unwrap();
     let [report] = &reports[..] else { panic!("{reports:?}") };
     assert_eq!(report.moment, LeakMoment::LastGpuDropped);
@@ -182,6 +187,8 @@ fn descriptors_that_are_not_given_back_are_named_with_their_call_sites() {
     assert_eq!(count("shader-visible resource descriptors (slots)"), 1, "{report}");
     assert_eq!(count("ranges and binding sets"), 1 + 4, "{report}");
     assert_eq!(count("render targets"), 1 + 3, "{report}");
+    assert_eq!(count("depth and stencil"), 1, "{report}");
+    assert!(names(report).contains(&"seen"), "the forgotten view keeps its image: {report}");
     for leak in &report.descriptors {
         let location = leak.call_site.as_ref().unwrap().location();
         assert_eq!(location.file(), file!());

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "../common/amount.rs"]
+mod amount;
 mod custom_pools;
 mod descriptors;
 mod exclusive;
@@ -22,3 +24,4 @@ mod shared_uploads;
 mod threads;
 mod upload_handles;
 mod uploads;
+mod views;

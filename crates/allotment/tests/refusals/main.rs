@@ -12,9 +12,7 @@ use std::sync::Arc;
 use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageAspect,
-    ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex,
-    SamplerDesc, SamplerError, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DescriptorTypeReason, DeviceError, ImageAspect, ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc, SamplerError, Submission, TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::StackSide;
@@ -215,6 +213,15 @@ fn what_the_device_layer_refuses_has_units_and_a_remedy() {
         (DescriptionError::ZeroDescriptors.into(), "at least 1"),
         (DescriptionError::DescriptorHeapBuffer.into(), "descriptor_heap_buffer"),
         (DescriptionError::DescriptorTypes.into(), "listed once"),
+        (
+            DescriptionError::DescriptorType { ty: 1, reason: DescriptorTypeReason::CombinedImageSampler }
+                .into(),
+            "from a `SamplerCache`",
+        ),
+        (
+            DescriptionError::DescriptorType { ty: 10, reason: DescriptorTypeReason::InputAttachment }.into(),
+            "ImageView",
+        ),
         (DescriptionError::Sampler(wrong_sampler()).into(), "from 1 to 16"),
         (above(DescriptionLimit::DescriptorHeapCapacity), "request less"),
         (above(DescriptionLimit::SamplerAnisotropy), "request less"),
@@ -223,7 +230,7 @@ fn what_the_device_layer_refuses_has_units_and_a_remedy() {
     ] {
         is.refuses(&format!("{error:?}"), Err::<(), _>(error), "", remedy);
     }
-    finish(&is, 34);
+    finish(&is, 36);
 }
 
 /// The error for a sampler of 17 samples.

@@ -43,6 +43,7 @@ use super::error::DescriptorError;
 use super::generation::{Chunk, Generation};
 use super::heap_desc::ShaderVisibleHeapDesc;
 use super::heap_regions::Regions;
+use super::image_view::ImageView;
 use super::range::DescriptorRange;
 use super::shown::Shown;
 use super::slots::{DescriptorSlot, KeepAlive, Slots};
@@ -430,6 +431,43 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         view: &D::ImageViewInfo,
     ) -> Result<DescriptorSlot, DescriptorError> {
         let slot = self.insert_shown(Shown::image(self, image, view)?)?;
+        self.shared.note_slot(slot);
+        Ok(slot)
+    }
+
+    /// Writes a descriptor of a view into a new slot, which keeps the view and its image alive. It follows moves as the slot
+    /// of a [buffer](Self::insert_buffer) does.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::ImageViewDesc;
+    ///
+    /// let albedo = Arc::new(gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?);
+    /// let view = Arc::new(gpu.create_image_view(&albedo, &ImageViewDesc::sampled())?);
+    /// let slot = gpu.descriptors()?.resources().insert_view(&view)?;
+    /// println!("shaders sample the albedo at index {}", slot.index());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), [`DescriptorError::NotForShaders`] for a view that is rendered to or an input
+    /// attachment, [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
+    #[inline(never)]
+    #[track_caller]
+    pub fn insert_view(&self, view: &Arc<ImageView<D>>) -> Result<DescriptorSlot, DescriptorError> {
+        view.check_for(self)?;
+        let slot = if view.image().is_relocatable() {
+            self.insert_shown(view.shown().clone())?
+        } else {
+            let mut slot = self.shared.take_slot_or_reclaim(Some(Arc::clone(view) as KeepAlive))?;
+            view.with_descriptor(|descriptor| slot.write(descriptor))?;
+            slot.publish()
+        };
         self.shared.note_slot(slot);
         Ok(slot)
     }

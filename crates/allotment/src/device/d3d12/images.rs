@@ -1,15 +1,20 @@
 //! Textures: descriptions and their validation.
 
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
+use windows::Win32::Graphics::Dxgi::Common::{
+    DXGI_FORMAT, DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT,
+    DXGI_FORMAT_D32_FLOAT_S8X24_UINT, DXGI_FORMAT_R24G8_TYPELESS, DXGI_FORMAT_R32G8X24_TYPELESS,
+    DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC,
+};
 
 use super::buffers::bits;
+use super::descriptors::is_typeless;
 use super::formats::{texel_layout, typeless};
 use super::properties::query;
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
     DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
-    ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
+    ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
@@ -137,6 +142,51 @@ fn shape(info: &ResourceInfo<'_>) -> ImageShape {
     shape.whole_levels = shape.texels.is_depth_stencil();
     shape.is_sampled = !desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE);
     shape
+}
+
+/// Returns what views of an image are checked against.
+fn view_support(desc: &D3D12_RESOURCE_DESC) -> ImageViewSupport {
+    let shape = shape(desc);
+    let mut support = ImageViewSupport::new(desc.Format.0.unsigned_abs());
+    support.dimensions = match desc.Dimension {
+        D3D12_RESOURCE_DIMENSION_TEXTURE1D => 1,
+        D3D12_RESOURCE_DIMENSION_TEXTURE3D => 3,
+        _ => 2,
+    };
+    let [_, _, depth] = shape.extent;
+    (support.depth, support.mip_levels, support.array_layers) = (depth, shape.mip_levels, shape.array_layers);
+    support.samples = shape.samples;
+    let has = |flag: D3D12_RESOURCE_FLAGS| desc.Flags.contains(flag);
+    // Views of video formats have the formats of their planes, which are not described here.
+    for (uses, is_allowed) in [
+        (ImageViewUses::SAMPLED, !has(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE)),
+        (ImageViewUses::STORAGE, has(STORAGE)),
+        (ImageViewUses::RENDER_TARGET, has(TARGET)),
+        (ImageViewUses::DEPTH_STENCIL, has(DEPTH)),
+    ] {
+        support.uses.set(uses, is_allowed && !has_planes(desc.Format));
+    }
+    // A typeless format has depth in a depth buffer only.
+    let is_depth = matches!(
+        desc.Format,
+        DXGI_FORMAT_D32_FLOAT_S8X24_UINT
+            | DXGI_FORMAT_D32_FLOAT
+            | DXGI_FORMAT_D24_UNORM_S8_UINT
+            | DXGI_FORMAT_D16_UNORM
+    );
+    support.has_depth = has(DEPTH) || is_depth;
+    support.has_stencil = support.has_depth
+        && matches!(
+            desc.Format,
+            DXGI_FORMAT_R32G8X24_TYPELESS
+                | DXGI_FORMAT_D32_FLOAT_S8X24_UINT
+                | DXGI_FORMAT_R24G8_TYPELESS
+                | DXGI_FORMAT_D24_UNORM_S8_UINT
+        );
+    support.other_formats = is_typeless(desc.Format) || support.has_depth;
+    support.cube_compatible = support.dimensions == 2 && support.array_layers >= 6 && support.samples == 1;
+    support.slices_as_layers = true;
+    support
 }
 
 /// Returns true for video formats of more than one plane: NV12 to NV11, P208 to V408. Their smallest alignment
@@ -283,6 +333,10 @@ unsafe impl ImageDevice for Device {
     }
 
     // On a copy queue an image has no other state than `COMMON`, before and after each list.
+    fn image_view_support(&self, info: &ResourceInfo<'_>) -> ImageViewSupport {
+        view_support(&info.desc)
+    }
+
     fn can_copy_between_states(
         &self,
         queue: QueueKind,

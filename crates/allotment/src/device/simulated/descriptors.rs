@@ -26,7 +26,8 @@ use super::{SimulatedBuffer, SimulatedGpu, SimulatedImage};
 use crate::device::{
     BufferUse, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
-    DescriptorLimits, DeviceError, SamplerDesc, copy_bytes,
+    DescriptorLimits, DeviceError, ImageViewError, ImageViewParameters, ImageViewSupport, ImageViewUse,
+    SamplerDesc, copy_bytes,
 };
 
 /// Bytes per descriptor.
@@ -110,6 +111,10 @@ pub enum SimulatedImageUse {
     Sampled,
     /// Texels are read and written.
     Storage,
+    /// It is rendered to.
+    RenderTarget,
+    /// It has depth and stencil.
+    DepthStencil,
 }
 
 /// A descriptor to write into a slot.
@@ -233,6 +238,12 @@ fn encode(descriptor: &SimulatedDescriptor<'_>) -> [u64; 4] {
         SimulatedDescriptor::Image { image, usage: SimulatedImageUse::Storage } => whole(Tag::Storage, image),
         SimulatedDescriptor::Sampler(sampler) => {
             [word(Tag::Sampler), sampler.name.0, SimulatedGpu::sampler_mark(&sampler.desc).into(), 0]
+        }
+        SimulatedDescriptor::Image { image, usage: SimulatedImageUse::RenderTarget } => {
+            whole(Tag::RenderTarget, image)
+        }
+        SimulatedDescriptor::Image { image, usage: SimulatedImageUse::DepthStencil } => {
+            whole(Tag::DepthStencil, image)
         }
         SimulatedDescriptor::RenderTarget(image) => whole(Tag::RenderTarget, image),
         SimulatedDescriptor::DepthStencil(image) => whole(Tag::DepthStencil, image),
@@ -376,6 +387,12 @@ unsafe impl DescriptorDevice for SimulatedGpu {
 
     fn descriptor_kind(descriptor: &SimulatedDescriptor<'_>) -> DescriptorHeapType {
         match descriptor {
+            SimulatedDescriptor::Image { usage: SimulatedImageUse::RenderTarget, .. } => {
+                DescriptorHeapType::RenderTarget
+            }
+            SimulatedDescriptor::Image { usage: SimulatedImageUse::DepthStencil, .. } => {
+                DescriptorHeapType::DepthStencil
+            }
             SimulatedDescriptor::Buffer { .. } | SimulatedDescriptor::Image { .. } => {
                 DescriptorHeapType::Resource
             }
@@ -524,6 +541,21 @@ unsafe impl DescriptorDevice for SimulatedGpu {
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {
         SimulatedDescriptor::Sampler(sampler)
+    }
+
+    /// Views are of whole images here, whatever part of the image they are described for.
+    fn image_view_info(
+        &self,
+        _: &ImageViewSupport,
+        view: &ImageViewParameters,
+    ) -> Result<SimulatedImageUse, ImageViewError> {
+        match view.usage {
+            ImageViewUse::Sampled => Ok(SimulatedImageUse::Sampled),
+            ImageViewUse::Storage => Ok(SimulatedImageUse::Storage),
+            ImageViewUse::RenderTarget => Ok(SimulatedImageUse::RenderTarget),
+            ImageViewUse::DepthStencil => Ok(SimulatedImageUse::DepthStencil),
+            usage @ ImageViewUse::InputAttachment => Err(ImageViewError::Use { usage }),
+        }
     }
 
     unsafe fn create_image_view(

@@ -9,9 +9,7 @@ use super::queues::{SimulatedCopy, Steps};
 use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect,
-    ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageRegion, ImageShape, MemoryDesc, QueueKind,
-    Requirements, ResourceKind, Submission, TexelBlock, TexelLayout, Tiling, TransferUsage,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect, ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageRegion, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, TexelLayout, Tiling, TransferUsage,
 };
 
 /// The dimensions of an image.
@@ -278,6 +276,20 @@ unsafe impl ImageDevice for SimulatedGpu {
 
     fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {
         !aspect.needs_graphics() || queue == QueueKind::Graphics
+    }
+
+    /// Views of all uses but input attachments, as in Direct3D 12, of any number of layers.
+    fn image_view_support(&self, desc: &ImageDesc) -> ImageViewSupport {
+        let mut support = ImageViewSupport::new(desc.format);
+        let [_, _, depth] = desc.extent;
+        support.uses = ImageViewUses::all() - ImageViewUses::INPUT_ATTACHMENT;
+        support.dimensions = if depth > 1 { 3 } else { 2 };
+        (support.depth, support.mip_levels, support.array_layers) =
+            (depth, desc.mip_levels, desc.array_layers);
+        (support.samples, support.tiling) = (desc.samples, desc.tiling);
+        support.cube_compatible = desc.array_layers >= 6 && desc.samples == 1 && depth == 1;
+        support.slices_as_layers = true;
+        support
     }
 
     /// All images can be copied: here an image is bytes and nothing else.

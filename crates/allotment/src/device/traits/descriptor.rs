@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::Device;
 use crate::device::{
     BufferUse, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorLimits, DeviceError, SamplerDesc,
+    DescriptorLimits, DeviceError, ImageViewError, ImageViewParameters, ImageViewSupport, SamplerDesc,
 };
 
 /// A graphics API's descriptors, as the descriptor layer uses them.
@@ -158,7 +158,21 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     /// sampler lives for as long as [`Descriptor`](Self::Descriptor) requires.
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Self::Sampler) -> Self::Descriptor<'a>;
 
-    /// Creates a view of an image, for descriptors of resources.
+    /// Returns the API's description of a view of an image.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageViewError`], where the API has no such view of the image.
+    fn image_view_info(
+        &self,
+        image: &ImageViewSupport,
+        view: &ImageViewParameters,
+    ) -> Result<Self::ImageViewInfo, ImageViewError> {
+        let _ = (image, view);
+        Err(ImageViewError::Unsupported)
+    }
+
+    /// Creates a view of an image.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use core::fmt::Debug;
 
 use super::MemoryDevice;
 use crate::device::{
-    DeviceError, ImageAspect, ImageDesc, ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind,
+    DeviceError, ImageAspect, ImageDesc, ImageShape, ImageViewSupport, MemoryDesc, QueueKind, Requirements, ResourceKind,
 };
 
 /// A device with images that are bound to its memory.
@@ -33,6 +33,13 @@ pub unsafe trait ImageDevice: MemoryDevice {
     /// Returns the dimensions of an image with this description, and how its texels lie in a buffer. Copies of texels are
     /// checked against it before they are staged.
     fn image_shape(&self, info: &Self::ImageInfo<'_>) -> ImageShape;
+
+    /// Returns what descriptions of views of an image with this description are checked against. By default there are no
+    /// views.
+    fn image_view_support(&self, info: &Self::ImageInfo<'_>) -> ImageViewSupport {
+        let _ = info;
+        ImageViewSupport::new(0)
+    }
 
     /// Returns true where a copy of texels on a queue of this kind can find a subresource in the state `before` and leave
     /// it in `after`.

@@ -76,6 +76,8 @@ bitflags! {
         const ATTACHMENT_FEEDBACK_LOOP = 1 << 20;
         /// `hostImageCopy`, core (1.4) or of `VK_EXT_host_image_copy`. The CPU can copy texels of images.
         const HOST_IMAGE_COPY = 1 << 21;
+        /// The feature `imageCubeArray`, for views of arrays of cubes.
+        const IMAGE_CUBE_ARRAY = 1 << 22;
     }
 }
 

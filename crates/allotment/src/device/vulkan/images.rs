@@ -8,8 +8,7 @@ use super::formats::texel_layout;
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
-    ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// An image to create.
@@ -119,6 +118,64 @@ impl<'a> ImageInfo<'a> {
         );
         shape.is_sampled = raw.usage.contains(vk::ImageUsageFlags::SAMPLED);
         shape
+    }
+
+    /// Returns what views of the image are checked against.
+    fn view_support(&self) -> ImageViewSupport {
+        use vk::{ImageCreateFlags as Flags, ImageUsageFlags as Usage};
+        let raw = &self.raw;
+        let mut support = ImageViewSupport::new(raw.format.as_raw().unsigned_abs());
+        support.dimensions = match raw.image_type {
+            vk::ImageType::TYPE_1D => 1,
+            vk::ImageType::TYPE_3D => 3,
+            _ => 2,
+        };
+        (support.depth, support.mip_levels, support.array_layers) =
+            (raw.extent.depth, raw.mip_levels, raw.array_layers);
+        support.samples = raw.samples.as_raw();
+        if raw.tiling == vk::ImageTiling::LINEAR {
+            support.tiling = Tiling::Linear;
+        }
+        (support.has_depth, support.has_stencil) = match raw.format.as_raw() {
+            124..=126 => (true, false),
+            127 => (false, true),
+            128..=130 => (true, true),
+            _ => (false, false),
+        };
+        // Formats of several planes, and of texels that share chroma, need a conversion, and images for fragment density maps
+        // views of a kind of their own. A format of extended usage may not have all of the image's usages itself.
+        let is_special = matches!(raw.format.as_raw(), 1_000_156_000..=1_000_156_033 | 1_000_330_000..=1_000_330_003)
+            || raw.flags.intersects(Flags::EXTENDED_USAGE | Flags::SUBSAMPLED_EXT);
+        let (mut usage, mut lists_formats) = (raw.usage, false);
+        let mut next = raw.p_next.cast::<vk::BaseInStructure<'_>>();
+        // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
+        while let Some(structure) = unsafe { next.as_ref() } {
+            match structure.s_type {
+                vk::StructureType::IMAGE_STENCIL_USAGE_CREATE_INFO => {
+                    let of_stencil = next.cast::<vk::ImageStencilUsageCreateInfo<'_>>();
+                    // SAFETY: `s_type` names its type.
+                    usage &= unsafe { (*of_stencil).stencil_usage };
+                }
+                // The list is not stored, so that only the image's own format is known to be in it.
+                vk::StructureType::IMAGE_FORMAT_LIST_CREATE_INFO => lists_formats = true,
+                _ => {}
+            }
+            next = structure.p_next;
+        }
+        for (flag, uses) in [
+            (Usage::SAMPLED, ImageViewUses::SAMPLED),
+            (Usage::STORAGE, ImageViewUses::STORAGE),
+            (Usage::COLOR_ATTACHMENT, ImageViewUses::RENDER_TARGET),
+            (Usage::DEPTH_STENCIL_ATTACHMENT, ImageViewUses::DEPTH_STENCIL),
+            (Usage::INPUT_ATTACHMENT, ImageViewUses::INPUT_ATTACHMENT),
+        ] {
+            support.uses.set(uses, usage.contains(flag) && !is_special);
+        }
+        let is_modified = raw.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT;
+        support.other_formats = raw.flags.contains(Flags::MUTABLE_FORMAT) && !lists_formats && !is_modified;
+        support.cube_compatible = raw.flags.contains(Flags::CUBE_COMPATIBLE);
+        support.slices_as_layers = raw.flags.contains(Flags::TYPE_2D_ARRAY_COMPATIBLE);
+        support
     }
 
     fn kind(&self) -> ResourceKind {
@@ -532,6 +589,11 @@ unsafe impl ImageDevice for Device {
 
     fn image_shape(&self, info: &ImageInfo<'_>) -> ImageShape {
         info.shape()
+    }
+
+    fn image_view_support(&self, info: &ImageInfo<'_>) -> ImageViewSupport {
+        let cube_arrays = self.shared.enabled.contains(EnabledFeatures::IMAGE_CUBE_ARRAY);
+        ImageViewSupport { cube_arrays, ..info.view_support() }
     }
 
     fn can_copy_between_states(&self, _: QueueKind, _: vk::ImageLayout, after: vk::ImageLayout) -> bool {

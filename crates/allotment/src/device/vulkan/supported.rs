@@ -156,8 +156,8 @@ impl EnabledFeatures {
     /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow.
     /// [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) changes the application's shaders; it is noticed in
     /// [`core_features`](Supported::core_features), and in structures that are [merged](Supported::merge_into). On an instance of Vulkan 1.0 features
-    /// can be queried with an extension only, so that just [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION)
-    /// and [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) are found.
+    /// can be queried with an extension only, so that just [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION),
+    /// [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) and [`IMAGE_CUBE_ARRAY`](Self::IMAGE_CUBE_ARRAY) are found.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl EnabledFeatures {
         if version < vk::API_VERSION_1_1 {
             // Below 1.1 features of extensions cannot be queried without `VK_KHR_get_physical_device_properties2`,
             // which only the application can enable on the instance.
-            available &= Self::DEDICATED_ALLOCATION | Self::SAMPLER_ANISOTROPY;
+            available &= Self::DEDICATED_ALLOCATION | Self::SAMPLER_ANISOTROPY | Self::IMAGE_CUBE_ARRAY;
         }
         let mut supported = Supported {
             enabled: available,
@@ -230,6 +230,7 @@ impl Supported {
             // SAFETY: the caller's promise.
             let has = unsafe { instance.get_physical_device_features(physical_device) };
             self.enabled.set(EnabledFeatures::SAMPLER_ANISOTROPY, has.sampler_anisotropy == vk::TRUE);
+            self.enabled.set(EnabledFeatures::IMAGE_CUBE_ARRAY, has.image_cube_array == vk::TRUE);
         } else {
             let available = self.enabled;
             let chain = &mut Chain::default();
@@ -240,6 +241,7 @@ impl Supported {
             let core = features.features;
             let is_on = [
                 (EnabledFeatures::SAMPLER_ANISOTROPY, core.sampler_anisotropy),
+                (EnabledFeatures::IMAGE_CUBE_ARRAY, core.image_cube_array),
                 (EnabledFeatures::TIMELINE_SEMAPHORE, chain.timelines.timeline_semaphore),
                 (EnabledFeatures::BUFFER_DEVICE_ADDRESS, chain.addresses.buffer_device_address),
                 (EnabledFeatures::MAINTENANCE4, chain.maintenance4.maintenance4),
@@ -278,6 +280,7 @@ impl Supported {
             }
         }
         self.core.sampler_anisotropy = self.enabled.contains(EnabledFeatures::SAMPLER_ANISOTROPY).into();
+        self.core.image_cube_array = self.enabled.contains(EnabledFeatures::IMAGE_CUBE_ARRAY).into();
     }
 
     /// Removes everything that is not in `wanted`.

@@ -7,11 +7,20 @@ use super::image_states::{ImageStates, SharedStates, SubresourceState};
 use super::{Kind, RawBuffer, RawImage, RawResource};
 
 use crate::device::{
-    AddressError, Device, DeviceError, ImageShape, MemoryDesc, QueueIndex, QueueKind, Requirements,
-    TransferUsage,
+    AddressError, Device, DeviceError, ImageShape, ImageViewSupport, MemoryDesc, QueueIndex, QueueKind,
+    Requirements, TransferUsage,
 };
 use crate::memory::resource::relocation::{Cell, Member};
 use crate::sync::locked;
+
+/// What safe calls check their arguments against, of an image.
+#[derive(Debug)]
+pub struct ImageFacts {
+    /// For copies of texels.
+    pub(super) shape: ImageShape,
+    /// For views.
+    pub(super) views: ImageViewSupport,
+}
 
 /// Buffers or images: the functions of the device that differ between the two.
 pub trait Class<D: Device> {
@@ -22,8 +31,8 @@ pub trait Class<D: Device> {
 
     /// Returns the size in bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
-    /// Returns the shape of an image.
-    fn shape(device: &D, info: &Self::Info<'_>) -> Option<Arc<ImageShape>>;
+    /// Returns what is known of an image.
+    fn facts(device: &D, info: &Self::Info<'_>) -> Option<Arc<ImageFacts>>;
     /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
     /// Returns why it has no device address; `None` if it has one.
@@ -176,7 +185,7 @@ impl<D: Device> Class<D> for Buffers {
         device.buffer_size(info)
     }
 
-    fn shape(_: &D, _: &D::BufferInfo<'_>) -> Option<Arc<ImageShape>> {
+    fn facts(_: &D, _: &D::BufferInfo<'_>) -> Option<Arc<ImageFacts>> {
         None
     }
 
@@ -247,8 +256,9 @@ impl<D: Device> Class<D> for Images {
     }
 
     // Behind a pointer, so that the token of a buffer, of which there are many more, has no room for it.
-    fn shape(device: &D, info: &D::ImageInfo<'_>) -> Option<Arc<ImageShape>> {
-        Some(Arc::new(device.image_shape(info)))
+    fn facts(device: &D, info: &D::ImageInfo<'_>) -> Option<Arc<ImageFacts>> {
+        let (shape, views) = (device.image_shape(info), device.image_view_support(info));
+        Some(Arc::new(ImageFacts { shape, views }))
     }
 
     // Of copies between buffers: those of texels have their usage in the shape.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::image_states::{SharedStates, SubresourceState};
 use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
-use crate::device::{Device, TimelinePoint};
+use crate::device::{Device, ImageViewSupport, TimelinePoint};
 use crate::lifetime::{Owned, Recording, RecordingId, SubmissionTracker};
 use crate::memory::resource::relocation::{Cell, CellKey, Follower};
 use crate::memory::token::AllocationId;
@@ -508,6 +508,14 @@ impl<D: Device> Image<D> {
     /// belongs to the family of the defragmenter's queue.
     pub unsafe fn set_state(&self, state: D::ImageState) {
         self.with_states(|states| locked(states).set_all(SubresourceState::Known(state)));
+    }
+
+    /// Returns what descriptions of its views are checked against.
+    pub(crate) fn view_support(&self) -> ImageViewSupport {
+        self.with_owned(|raw, _| match raw.view_support() {
+            Some(support) => *support,
+            None => unreachable!("an image has them"),
+        })
     }
 
     /// Says that the state of the image is not known from now on, since the application changes it: a relocatable image stays

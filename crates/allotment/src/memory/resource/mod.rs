@@ -32,11 +32,12 @@ mod unique;
 
 use std::sync::Arc;
 
+use self::class::ImageFacts;
 use super::AccessError;
 use super::token::Allocation;
 use crate::device::{
-    AddressError, BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueKind,
-    TransferUsage,
+    AddressError, BufferDevice, DeviceProperties, ImageDevice, ImageShape, ImageViewSupport, QueueIndex,
+    QueueKind, TransferUsage,
 };
 use crate::memory::ShortName;
 
@@ -89,8 +90,8 @@ pub struct RawResource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
     size: u64,
-    /// What copies of an image's texels are checked against; none for a buffer.
-    shape: Option<Arc<ImageShape>>,
+    /// What copies of an image's texels and its views are checked against; none for a buffer.
+    facts: Option<Arc<ImageFacts>>,
     /// Copies that safe calls may submit with the buffer; none for an image.
     transfer_usage: TransferUsage,
     /// All queues may use it without a transfer of ownership.
@@ -105,9 +106,9 @@ impl<H: Clone> RawResource<H> {
     fn borrowed(&self) -> Self {
         let Allocation { allocator, pool, record, generation } = self.allocation;
         let allocation = Allocation { allocator, pool, record, generation };
-        let (handle, shape) = (self.handle.clone(), self.shape.clone());
+        let (handle, facts) = (self.handle.clone(), self.facts.clone());
         let &Self { size, transfer_usage, shared, no_address, .. } = self;
-        Self { handle, size, shape, transfer_usage, shared, no_address, allocation }
+        Self { handle, size, facts, transfer_usage, shared, no_address, allocation }
     }
 }
 
@@ -130,7 +131,12 @@ impl<H> RawResource<H> {
 
     /// Returns what copies of the texels are checked against; `None` for a buffer.
     pub(crate) fn shape(&self) -> Option<&ImageShape> {
-        self.shape.as_deref()
+        self.facts.as_ref().map(|facts| &facts.shape)
+    }
+
+    /// Returns what views are checked against; `None` for a buffer.
+    fn view_support(&self) -> Option<&ImageViewSupport> {
+        self.facts.as_ref().map(|facts| &facts.views)
     }
 
     /// Refuses a copy that the resource was not created for.
@@ -166,7 +172,7 @@ impl<H> RawResource<H> {
     /// Makes a token of a resource and its memory that is only going to be destroyed.
     fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
         let (transfer_usage, no_address) = (TransferUsage::empty(), Some(AddressError::Unsupported));
-        Self { handle, size, shape: None, transfer_usage, shared: false, no_address, allocation }
+        Self { handle, size, facts: None, transfer_usage, shared: false, no_address, allocation }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.

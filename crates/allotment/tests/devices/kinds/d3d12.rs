@@ -21,7 +21,7 @@ mod real {
     use core::ffi::{c_char, c_void};
 
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment::device::{MemoryHeapIndex, TexelBlock};
+    use allotment::device::{ImageViewUse, MemoryHeapIndex, TexelBlock};
     use allotment_headless::DeviceChoice;
     use allotment_headless::d3d12::{Headless, HeadlessDesc};
     use allotment_readers::{D3d12Reader, DescriptorReader as _};
@@ -159,6 +159,23 @@ mod real {
 
         fn no_address_usage(&self) -> Option<u64> {
             None
+        }
+
+        fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)> {
+            let (format, flags) = match usage {
+                ImageViewUse::Sampled => (DXGI_FORMAT_R8G8B8A8_UNORM, D3D12_RESOURCE_FLAG_NONE),
+                ImageViewUse::Storage => {
+                    (DXGI_FORMAT_R8G8B8A8_UNORM, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS)
+                }
+                ImageViewUse::RenderTarget => {
+                    (DXGI_FORMAT_R8G8B8A8_UNORM, D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET)
+                }
+                ImageViewUse::DepthStencil => {
+                    (DXGI_FORMAT_D32_FLOAT, D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL)
+                }
+                ImageViewUse::InputAttachment => return None,
+            };
+            Some((format.0.unsigned_abs(), flags.0.unsigned_abs().into()))
         }
 
         fn image_states(&self) -> &'static [D3D12_RESOURCE_STATES] {

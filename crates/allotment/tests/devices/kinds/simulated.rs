@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use allotment::device::ImageViewUse;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{TexelBlock, TexelLayout, TexelPlane};
 use allotment_readers::SimulatedReader;
@@ -66,6 +67,10 @@ impl Fixture for SimulatedFixture {
 
     fn no_address_usage(&self) -> Option<u64> {
         Some(SimulatedGpu::NO_DEVICE_ADDRESS)
+    }
+
+    fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)> {
+        (usage != ImageViewUse::InputAttachment).then_some((4, 0))
     }
 
     fn image_states(&self) -> &'static [()] {

@@ -4,7 +4,7 @@
 //! `ALLOTMENT_VALIDATION=off` leaves the layer out, on machines without it.
 
 use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
-use allotment::device::{DeviceError, MemoryDevice as _, MemoryHeapIndex, TexelBlock};
+use allotment::device::{DeviceError, ImageViewUse, MemoryDevice as _, MemoryHeapIndex, TexelBlock};
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError};
 use allotment_headless::{DeviceChoice, Message};
 use allotment_readers::VulkanReader;
@@ -191,6 +191,20 @@ impl Fixture for VulkanFixture {
 
     fn no_address_usage(&self) -> Option<u64> {
         Some(0)
+    }
+
+    fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)> {
+        use ash::vk::{Format, ImageUsageFlags as Usage};
+        let (format, usage) = match usage {
+            ImageViewUse::Sampled => (Format::R8G8B8A8_UNORM, Usage::empty()),
+            ImageViewUse::Storage => (Format::R8G8B8A8_UNORM, Usage::STORAGE),
+            ImageViewUse::RenderTarget => (Format::R8G8B8A8_UNORM, Usage::COLOR_ATTACHMENT),
+            ImageViewUse::DepthStencil => (Format::D16_UNORM, Usage::DEPTH_STENCIL_ATTACHMENT),
+            ImageViewUse::InputAttachment => {
+                (Format::R8G8B8A8_UNORM, Usage::COLOR_ATTACHMENT | Usage::INPUT_ATTACHMENT)
+            }
+        };
+        Some((format.as_raw().unsigned_abs(), usage.as_raw().into()))
     }
 
     fn image_states(&self) -> &'static [ImageLayout] {

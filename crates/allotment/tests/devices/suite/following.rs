@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allotment::descriptor::{
     Binding, BindingSet, DescriptorSlot, ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::{BufferUse, SamplerDesc};
+use allotment::device::{BufferUse, ImageViewDesc, SamplerDesc};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::Recording;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
@@ -93,8 +93,8 @@ impl<F: DescriptorFixture> Material<F> {
             // SAFETY: the reader described the buffer for this use.
             unsafe { set.bind_buffer(binding, at, &buffer, range, BufferUse::ReadOnly) }.unwrap();
         }
-        // SAFETY: the reader described the image for such a view, and it is sampled in that state.
-        unsafe { set.bind_image(1, 0, &image, &view) }.unwrap();
+        let of_image = Arc::new(front.create_image_view(&image, &ImageViewDesc::sampled()).unwrap());
+        set.bind_view(1, 0, &of_image).unwrap();
         // SAFETY: as above.
         let of_buffer = unsafe { heap.insert_buffer(&buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
         // SAFETY: as above.

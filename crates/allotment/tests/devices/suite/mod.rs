@@ -28,6 +28,7 @@ mod textures;
 mod timelines;
 mod uploads;
 mod whole_textures;
+pub(crate) mod views;
 
 use crate::fixture::{DescriptorFixture, Fixture, Test};
 

@@ -6,8 +6,8 @@ use allotment::device::vulkan::{
 };
 use allotment::device::{
     AddressMode, BorderColor, BufferDesc, BufferUse, Compare, DescriptionError, DescriptionLimit,
-    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
-    Filter, ImageDesc, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
+    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
+    DescriptorTypeReason, DeviceError, Filter, ImageDesc, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
 };
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::reports::LeakHandler;
@@ -406,17 +406,22 @@ fn without_anything_enabled_only_staging_heaps_are_made(gpu: &Vulkan) {
 
 fn lists_of_types_that_mean_nothing_are_refused(gpu: &Vulkan) {
     let (storage, image) = (vk::DescriptorType::STORAGE_BUFFER, vk::DescriptorType::SAMPLED_IMAGE);
-    for list in [
-        vec![],
-        vec![storage, storage],
-        vec![storage, image, storage],
-        vec![vk::DescriptorType::SAMPLER],
-        vec![vk::DescriptorType::COMBINED_IMAGE_SAMPLER],
-        vec![storage, vk::DescriptorType::ACCELERATION_STRUCTURE_KHR],
-        vec![vk::DescriptorType::MUTABLE_EXT],
-    ] {
+    for list in [vec![], vec![storage, storage], vec![storage, image, storage]] {
         let refused = again(gpu, |desc| desc.with_descriptor_types(list.clone())).err();
         assert_eq!(refused, Some(DescriptionError::DescriptorTypes.into()), "{list:?}");
+    }
+    for (ty, reason) in [
+        (vk::DescriptorType::SAMPLER, DescriptorTypeReason::Sampler),
+        (vk::DescriptorType::COMBINED_IMAGE_SAMPLER, DescriptorTypeReason::CombinedImageSampler),
+        (vk::DescriptorType::INPUT_ATTACHMENT, DescriptorTypeReason::InputAttachment),
+        (vk::DescriptorType::ACCELERATION_STRUCTURE_KHR, DescriptorTypeReason::AccelerationStructure),
+        (vk::DescriptorType::INLINE_UNIFORM_BLOCK, DescriptorTypeReason::InlineUniformBlock),
+        (vk::DescriptorType::STORAGE_BUFFER_DYNAMIC, DescriptorTypeReason::DynamicBuffer),
+        (vk::DescriptorType::MUTABLE_EXT, DescriptorTypeReason::Unknown),
+    ] {
+        let refused = again(gpu, |desc| desc.with_descriptor_types([storage, ty])).err();
+        let expected = DescriptionError::DescriptorType { ty: ty.as_raw(), reason };
+        assert_eq!(refused, Some(expected.into()), "{ty:?}");
     }
 }
 

@@ -9,6 +9,7 @@ mod rings;
 mod sharing;
 mod sparse;
 mod versions;
+mod views;
 
 use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures, ImageInfo};
 use allotment::device::{
@@ -40,6 +41,7 @@ pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
     all.extend(rings::all());
     all.extend(sparse::all());
     all.extend(full_images::all());
+    all.extend(views::all());
     #[cfg(unix)]
     all.extend(sharing::all());
     all

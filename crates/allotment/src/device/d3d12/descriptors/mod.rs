@@ -21,12 +21,13 @@ use super::{Device, ResourceInfo};
 use crate::device::{
     BufferUse, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking,
     DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError,
-    SamplerDesc, ShaderVisibleHeapLimits,
+    ImageViewError, ImageViewParameters, ImageViewSupport, SamplerDesc, ShaderVisibleHeapLimits,
 };
 
 pub use descriptor::Descriptor;
 pub use heap::DescriptorHeap;
 pub use image_view::ImageViewDesc;
+pub(super) use image_view::is_typeless;
 pub use sampler::Sampler;
 
 /// The maximum number of samplers that is reported for a shader-visible heap. Software devices report millions;
@@ -175,6 +176,14 @@ unsafe impl DescriptorDevice for Device {
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
         sampler.descriptor()
+    }
+
+    fn image_view_info(
+        &self,
+        image: &ImageViewSupport,
+        view: &ImageViewParameters,
+    ) -> Result<ImageViewDesc, ImageViewError> {
+        ImageViewDesc::of(self.raw(), image, view)
     }
 
     unsafe fn create_image_view(

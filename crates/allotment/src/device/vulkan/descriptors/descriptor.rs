@@ -109,14 +109,6 @@ impl<'a> Descriptor<'a> {
         Self { what, named: PhantomData }
     }
 
-    pub(super) const fn of_image(
-        ty: vk::DescriptorType,
-        view: vk::ImageView,
-        layout: vk::ImageLayout,
-    ) -> Self {
-        Self::of(What::Image { ty, view, layout })
-    }
-
     /// Creates a null descriptor of a resource type, for shaders that read through it as that type. Needs
     /// [`EnabledFeatures::NULL_DESCRIPTOR`](super::super::EnabledFeatures::NULL_DESCRIPTOR); without it nothing
     /// is written into sets, and zeros into descriptor buffers, and accesses through them are undefined.

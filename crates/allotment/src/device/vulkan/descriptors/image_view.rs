@@ -3,8 +3,12 @@
 use ash::vk;
 
 use super::super::Device;
-use super::descriptor::Descriptor;
-use crate::device::DeviceError;
+use super::super::formats::texel_layout;
+use super::descriptor::{Descriptor, What};
+use crate::device::{
+    DeviceError, ImageViewAspect, ImageViewDimension, ImageViewError, ImageViewParameters, ImageViewSupport,
+    ImageViewUse, Tiling,
+};
 
 /// How shaders see an image: the parameters of a `VkImageViewCreateInfo` beside the image, and those of its descriptor.
 ///
@@ -18,9 +22,9 @@ use crate::device::DeviceError;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ImageViewDesc {
-    /// The type of the descriptor: `SAMPLED_IMAGE` or `STORAGE_IMAGE`.
-    pub descriptor_type: vk::DescriptorType,
-    /// The layout in which the image is when shaders read it.
+    /// What the view is for, which decides about its descriptor.
+    pub usage: ImageViewUse,
+    /// The layout in which the image is when shaders read it. Of no meaning for render targets and depth-stencil images.
     pub layout: vk::ImageLayout,
     /// The type of the view.
     pub view_type: vk::ImageViewType,
@@ -37,7 +41,7 @@ impl ImageViewDesc {
     #[must_use]
     pub const fn sampled(format: vk::Format) -> Self {
         Self {
-            descriptor_type: vk::DescriptorType::SAMPLED_IMAGE,
+            usage: ImageViewUse::Sampled,
             layout: vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
             view_type: vk::ImageViewType::TYPE_2D,
             format,
@@ -61,10 +65,108 @@ impl ImageViewDesc {
     #[must_use]
     pub const fn storage(format: vk::Format) -> Self {
         let mut desc = Self::sampled(format);
-        desc.descriptor_type = vk::DescriptorType::STORAGE_IMAGE;
+        desc.usage = ImageViewUse::Storage;
         desc.layout = vk::ImageLayout::GENERAL;
         desc.range.level_count = 1;
         desc
+    }
+
+    /// Describes a view that was checked against its image.
+    fn of(view: &ImageViewParameters, aspects: vk::ImageAspectFlags) -> Self {
+        let format = vk::Format::from_raw(view.format as i32);
+        let layout = match view.usage {
+            ImageViewUse::Storage => vk::ImageLayout::GENERAL,
+            _ => vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+        };
+        let view_type = match view.dimension {
+            ImageViewDimension::D1 => vk::ImageViewType::TYPE_1D,
+            ImageViewDimension::D1Array => vk::ImageViewType::TYPE_1D_ARRAY,
+            ImageViewDimension::D2 => vk::ImageViewType::TYPE_2D,
+            ImageViewDimension::D2Array => vk::ImageViewType::TYPE_2D_ARRAY,
+            ImageViewDimension::Cube => vk::ImageViewType::CUBE,
+            ImageViewDimension::CubeArray => vk::ImageViewType::CUBE_ARRAY,
+            ImageViewDimension::D3 => vk::ImageViewType::TYPE_3D,
+        };
+        let range = vk::ImageSubresourceRange {
+            aspect_mask: aspects,
+            base_mip_level: view.mip_levels.start,
+            level_count: view.mip_levels.end - view.mip_levels.start,
+            base_array_layer: view.array_layers.start,
+            layer_count: view.array_layers.end - view.array_layers.start,
+        };
+        Self { usage: view.usage, layout, view_type, range, ..Self::sampled(format) }
+    }
+}
+
+/// Returns the first format of a pair of compressed formats of the same blocks, from BC1 to ASTC; the format itself of
+/// others. Views of a compressed format have one of the pair.
+fn compressed_pair(format: u32) -> u32 {
+    if (131..=184).contains(&format) { format - (format - 131) % 2 } else { format }
+}
+
+impl Device {
+    /// Describes a view that was checked against what the image is, and checks its format.
+    pub(super) fn describe_view(
+        &self,
+        image: &ImageViewSupport,
+        view: &ImageViewParameters,
+    ) -> Result<ImageViewDesc, ImageViewError> {
+        use vk::ImageAspectFlags as Aspects;
+        let aspects = match view.aspect {
+            Some(ImageViewAspect::Depth) => Aspects::DEPTH,
+            Some(ImageViewAspect::Stencil) => Aspects::STENCIL,
+            None if image.has_depth || image.has_stencil => {
+                let depth = if image.has_depth { Aspects::DEPTH } else { Aspects::empty() };
+                let stencil = if image.has_stencil { Aspects::STENCIL } else { Aspects::empty() };
+                depth | stencil
+            }
+            None => Aspects::COLOR,
+        };
+        if view.format != image.format && !self.has_views_of_format(image, view.format) {
+            return Err(ImageViewError::IncompatibleFormat { format: view.format, own: image.format });
+        }
+        Ok(ImageViewDesc::of(view, aspects))
+    }
+
+    /// Returns whether an image that allows other formats has views of a format: one of its size, of which there are images
+    /// of all usages that views of the image may have.
+    fn has_views_of_format(&self, image: &ImageViewSupport, format: u32) -> bool {
+        // Of Vulkan 1.0, and no depth or stencil: those of extensions need not be enabled.
+        const CORE: core::ops::RangeInclusive<u32> = 1..=184;
+        let (own, other) = (compressed_pair(image.format), compressed_pair(format));
+        let layout = |format: u32| texel_layout(vk::Format::from_raw(format as i32));
+        let is_compressed = |format: u32| format >= 131;
+        let of_family = if is_compressed(own) || is_compressed(other) {
+            own == other
+        } else {
+            layout(own) == layout(other)
+        };
+        let is_color = !image.has_depth && !image.has_stencil && !(124..=130).contains(&format);
+        if !CORE.contains(&image.format) || !CORE.contains(&format) || !is_color || !of_family {
+            return false;
+        }
+        // SAFETY: the physical device is of this instance.
+        let properties = unsafe {
+            self.shared.instance.get_physical_device_format_properties(
+                self.shared.physical_device,
+                vk::Format::from_raw(format as i32),
+            )
+        };
+        let features = match image.tiling {
+            Tiling::Optimal => properties.optimal_tiling_features,
+            Tiling::Linear => properties.linear_tiling_features,
+        };
+        // The view has all usages of the image, whatever it is for.
+        ImageViewUse::ALL.into_iter().filter(|usage| image.uses.contains(usage.flag())).all(|usage| {
+            features.contains(match usage {
+                ImageViewUse::Sampled => vk::FormatFeatureFlags::SAMPLED_IMAGE,
+                ImageViewUse::Storage => vk::FormatFeatureFlags::STORAGE_IMAGE,
+                ImageViewUse::RenderTarget | ImageViewUse::InputAttachment => {
+                    vk::FormatFeatureFlags::COLOR_ATTACHMENT
+                }
+                ImageViewUse::DepthStencil => vk::FormatFeatureFlags::DEPTH_STENCIL_ATTACHMENT,
+            })
+        })
     }
 }
 
@@ -72,11 +174,17 @@ impl ImageViewDesc {
 #[derive(Debug)]
 pub struct ImageView {
     handle: vk::ImageView,
-    descriptor_type: vk::DescriptorType,
+    usage: ImageViewUse,
     layout: vk::ImageLayout,
 }
 
 impl ImageView {
+    /// Returns the Vulkan handle. It belongs to this view: do not destroy it.
+    #[must_use]
+    pub fn handle(&self) -> vk::ImageView {
+        self.handle
+    }
+
     /// # Safety
     ///
     /// The image is live, from the device, and was created for such a view.
@@ -85,7 +193,7 @@ impl ImageView {
         image: vk::Image,
         desc: &ImageViewDesc,
     ) -> Result<Self, DeviceError> {
-        let &ImageViewDesc { descriptor_type, layout, view_type, format, components, range } = desc;
+        let &ImageViewDesc { usage, layout, view_type, format, components, range } = desc;
         let info = vk::ImageViewCreateInfo::default()
             .image(image)
             .view_type(view_type)
@@ -94,7 +202,7 @@ impl ImageView {
             .subresource_range(range);
         // SAFETY: the caller's promise.
         let handle = unsafe { device.raw().create_image_view(&info, None) }?;
-        Ok(Self { handle, descriptor_type, layout })
+        Ok(Self { handle, usage, layout })
     }
 
     /// # Safety
@@ -106,6 +214,15 @@ impl ImageView {
     }
 
     pub(super) fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor::of_image(self.descriptor_type, self.handle, self.layout)
+        let (view, layout) = (self.handle, self.layout);
+        let image = |ty| What::Image { ty, view, layout };
+        Descriptor::of(match self.usage {
+            ImageViewUse::Sampled => image(vk::DescriptorType::SAMPLED_IMAGE),
+            ImageViewUse::Storage => image(vk::DescriptorType::STORAGE_IMAGE),
+            // In no heap: of no type that a device lists.
+            ImageViewUse::InputAttachment => image(vk::DescriptorType::INPUT_ATTACHMENT),
+            ImageViewUse::RenderTarget => What::RenderTarget(view),
+            ImageViewUse::DepthStencil => What::DepthStencil(view),
+        })
     }
 }

@@ -37,7 +37,8 @@ use super::{BufferInfo, Device, DeviceDesc, EnabledFeatures, Shared};
 use crate::device::{
     BufferUse, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
-    DescriptorLimits, DeviceError, SamplerDesc, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
+    DescriptorLimits, DescriptorTypeReason, DeviceError, ImageViewError, ImageViewParameters,
+    ImageViewSupport, SamplerDesc, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 use buffer::DescriptorBuffers;
 use descriptor::What;
@@ -70,6 +71,23 @@ pub(super) const ALL_TYPES: [vk::DescriptorType; 6] = [
     vk::DescriptorType::UNIFORM_TEXEL_BUFFER,
     vk::DescriptorType::STORAGE_TEXEL_BUFFER,
 ];
+
+/// Returns why slots cannot have descriptors of a type.
+fn reason_against(ty: vk::DescriptorType) -> DescriptorTypeReason {
+    match ty {
+        vk::DescriptorType::SAMPLER => DescriptorTypeReason::Sampler,
+        vk::DescriptorType::COMBINED_IMAGE_SAMPLER => DescriptorTypeReason::CombinedImageSampler,
+        vk::DescriptorType::INPUT_ATTACHMENT => DescriptorTypeReason::InputAttachment,
+        vk::DescriptorType::ACCELERATION_STRUCTURE_KHR | vk::DescriptorType::ACCELERATION_STRUCTURE_NV => {
+            DescriptorTypeReason::AccelerationStructure
+        }
+        vk::DescriptorType::INLINE_UNIFORM_BLOCK => DescriptorTypeReason::InlineUniformBlock,
+        vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC => {
+            DescriptorTypeReason::DynamicBuffer
+        }
+        _ => DescriptorTypeReason::Unknown,
+    }
+}
 
 /// The descriptor limits and objects of a device.
 pub(super) struct Descriptors {
@@ -126,8 +144,11 @@ impl Descriptors {
         let setup = Setup { instance, raw, enabled, types, stages: desc.descriptor_stages, max_buffer_size };
         // A type of an extension has no size in the descriptor buffer properties and no limit in descriptor
         // indexing; a repeated one would be two bindings.
-        let mut listed = types.iter().enumerate();
-        if types.is_empty() || !listed.all(|(i, ty)| ALL_TYPES.contains(ty) && !types[..i].contains(ty)) {
+        if let Some(&ty) = types.iter().find(|ty| !ALL_TYPES.contains(ty)) {
+            let reason = reason_against(ty);
+            return Err(DescriptionError::DescriptorType { ty: ty.as_raw(), reason }.into());
+        }
+        if types.is_empty() || types.iter().enumerate().any(|(i, ty)| types[..i].contains(ty)) {
             return Err(DescriptionError::DescriptorTypes.into());
         }
         let offers_buffers = enabled
@@ -487,6 +508,14 @@ unsafe impl DescriptorDevice for Device {
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
         // SAFETY: the caller's promise.
         unsafe { Descriptor::sampler(sampler.0) }
+    }
+
+    fn image_view_info(
+        &self,
+        image: &ImageViewSupport,
+        view: &ImageViewParameters,
+    ) -> Result<ImageViewDesc, ImageViewError> {
+        self.describe_view(image, view)
     }
 
     unsafe fn create_image_view(

@@ -80,6 +80,7 @@ merge!(PhysicalDeviceRobustness2FeaturesEXT since API_VERSION_1_0: NULL_DESCRIPT
 impl Merge for vk::PhysicalDeviceFeatures {
     fn merge(&mut self, supported: &mut Supported) {
         self.sampler_anisotropy |= supported.core.sampler_anisotropy;
+        self.image_cube_array |= supported.core.image_cube_array;
         // The library must know of this one, and cannot see the structure later.
         supported.core.robust_buffer_access |= self.robust_buffer_access;
         supported.core_is_merged = true;
