@@ -46,6 +46,8 @@ macro_rules! compiled_for {
                 Gpu::<$device>::read_buffer as *const (),
                 Gpu::<$device>::subscribe as *const (),
                 Gpu::<$device>::descriptors as *const (),
+                Gpu::<$device>::create_image_view as *const (),
+                Gpu::<$device>::create_static_samplers as *const (),
                 Gpu::<$device>::readback as *const (),
                 Uploads::<'static, $device>::write_buffer as *const (),
                 Uploads::<'static, $device>::write_image as *const (),

@@ -25,6 +25,7 @@
 //! | a view with the API's own description | a [`CpuDescriptorHeap`] of its type |
 //! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert_view`], [`insert_image`](ShaderVisibleHeap::insert_image), or [`insert`](ShaderVisibleHeap::insert) with a descriptor of your own: a [`DescriptorSlot`] |
 //! | a sampler | [`SamplerCache`]: an index, the same for equal samplers |
+//! | the few samplers of every pipeline | [`StaticSamplers`]: a part of the pipeline layout |
 //! | per-material or per-pass bindings | [`BindingSet`]; or a [`DescriptorRange`], which you own |
 //! | the bindings of one draw | [`TransientDescriptors::allocate`], or a set's dynamic bindings |
 //!
@@ -82,6 +83,7 @@ mod sampler_key;
 mod shader_visible_heap;
 mod shown;
 mod slots;
+mod static_samplers;
 mod statistics;
 mod tables;
 mod transient;
@@ -97,5 +99,6 @@ pub use range::DescriptorRange;
 pub use sampler_cache::{CachedSampler, SamplerCache};
 pub use shader_visible_heap::{ShaderVisibleHeap, ShaderVisibleStatistics};
 pub use slots::{DescriptorSlot, KeepAlive};
+pub use static_samplers::StaticSamplers;
 pub use statistics::DescriptorHeapStatistics;
 pub use transient::{TableLocation, TransientDescriptors, TransientTable};

@@ -236,6 +236,8 @@ pub enum DescriptionLimit {
     SamplerAnisotropy,
     /// Bias of a sampler's level of detail: `maxSamplerLodBias`, in whole levels.
     SamplerLodBias,
+    /// Static samplers of a pipeline: `maxPerStageDescriptorSamplers`, 2032 on Direct3D 12.
+    StaticSamplers,
     /// Queues of a device of this library: 256.
     Queues,
     /// Queues that a tracker of this library follows:
@@ -308,6 +310,7 @@ impl DescriptionLimit {
             Self::SamplerAnisotropy => "samples",
             Self::SamplerLodBias => "levels of detail",
             Self::Queues | Self::TrackedQueues => "queues",
+            Self::StaticSamplers => "static samplers",
             Self::MemoryTypes => "memory types",
         }
     }
@@ -504,6 +507,7 @@ impl fmt::Display for DescriptionLimit {
             Self::DescriptorHeapCapacity => "of a shader-visible heap",
             Self::SamplerAnisotropy => "maxSamplerAnisotropy (1 unless samplerAnisotropy is enabled)",
             Self::SamplerLodBias => "maxSamplerLodBias",
+            Self::StaticSamplers => "of a pipeline (maxPerStageDescriptorSamplers)",
             Self::Queues | Self::MemoryTypes => "of this library",
             Self::TrackedQueues => "of a tracker of this library",
         })

@@ -7,9 +7,9 @@ use super::part::Layer;
 use super::{Frame, Gpu};
 use crate::descriptor::{
     Binding, BindingLayout, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, ImageView,
-    SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
+    SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, StaticSamplers, TransientDescriptors,
 };
-use crate::device::{DescriptorDevice, DescriptorHeapType, ImageViewDesc};
+use crate::device::{DescriptorDevice, DescriptorHeapType, ImageViewDesc, SamplerDesc};
 use crate::lifetime::Reclaimed;
 use crate::memory::Image;
 
@@ -199,6 +199,29 @@ impl<D: DescriptorDevice> Gpu<D> {
 }
 
 impl<D: DescriptorDevice> Gpu<D> {
+    /// Creates samplers that are a part of a pipeline layout: immutable samplers on Vulkan, static samplers on Direct3D 12.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let samplers = gpu.create_static_samplers(&[SamplerDesc::default()])?;
+    /// assert_eq!(samplers.len(), 1); // on Vulkan: `samplers.layout()`, on Direct3D 12: `samplers.descs(0)`
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`StaticSamplers::new`].
+    #[inline(never)]
+    pub fn create_static_samplers(
+        &self,
+        samplers: &[SamplerDesc],
+    ) -> Result<StaticSamplers<D>, DescriptorError> {
+        StaticSamplers::new(self.memory(), samplers)
+    }
+
     /// Creates a view of an image, with a descriptor in the CPU heap of its type. Dropping it retires it.
     ///
     /// ```

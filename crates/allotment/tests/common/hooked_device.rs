@@ -289,6 +289,7 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     type DescriptorHeap = SimulatedDescriptorHeap;
     type Descriptor<'a> = SimulatedDescriptor<'a>;
     type Sampler = SimulatedSampler;
+    type StaticSamplers = Box<[SamplerDesc]>;
     type ImageViewInfo = SimulatedImageUse;
     type ImageView = SimulatedImageUse;
 
@@ -364,6 +365,15 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     unsafe fn destroy_sampler(&self, sampler: SimulatedSampler) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_sampler(sampler) };
+    }
+
+    fn create_static_samplers(&self, samplers: &[SamplerDesc]) -> Result<Box<[SamplerDesc]>, DeviceError> {
+        self.inner.create_static_samplers(samplers)
+    }
+
+    unsafe fn destroy_static_samplers(&self, samplers: Box<[SamplerDesc]>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_static_samplers(samplers) };
     }
 
     unsafe fn create_image_view(

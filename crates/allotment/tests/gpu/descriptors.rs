@@ -9,6 +9,26 @@ use allotment::memory::Buffer;
 use crate::rig::{QUEUE, Rig};
 
 #[test]
+fn static_samplers_are_all_made_or_none_and_wait_for_the_gpu() {
+    let rig = Rig::new();
+    let samplers = rig.gpu.create_static_samplers(&[SamplerDesc::default(); 3]).unwrap();
+    assert_eq!(&samplers[..], [SamplerDesc::default(); 3]);
+    let recording = rig.gpu.record("uses them");
+    drop(samplers);
+    rig.gpu.reclaim();
+    assert_eq!(rig.gpu.deletion_queue().statistics().pending, 1);
+    drop(recording);
+    rig.gpu.reclaim();
+    assert_eq!(rig.gpu.deletion_queue().statistics().pending, 0);
+    let wrong = SamplerDesc { max_anisotropy: 17, ..SamplerDesc::default() };
+    let refused = rig.gpu.create_static_samplers(&[SamplerDesc::default(), wrong]).unwrap_err();
+    assert!(matches!(refused, DescriptorError::InvalidSampler(_)), "{refused}");
+    let refused = rig.gpu.create_static_samplers(&[SamplerDesc::default(); 17]).unwrap_err();
+    assert!(refused.to_string().contains("17 static samplers exceed"), "{refused}");
+    rig.finish();
+}
+
+#[test]
 fn descriptor_heaps_are_created_on_first_use() {
     let rig = Rig::new();
     assert_eq!(rig.device.usage().descriptor_heaps, 0);

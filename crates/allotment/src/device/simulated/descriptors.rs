@@ -378,6 +378,8 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     type DescriptorHeap = SimulatedDescriptorHeap;
     type Descriptor<'a> = SimulatedDescriptor<'a>;
     type Sampler = SimulatedSampler;
+    /// Their descriptions: work here reads samplers through heaps.
+    type StaticSamplers = Box<[SamplerDesc]>;
     type ImageViewInfo = SimulatedImageUse;
     type ImageView = SimulatedImageUse;
 
@@ -542,6 +544,16 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {
         SimulatedDescriptor::Sampler(sampler)
     }
+
+    fn create_static_samplers(&self, samplers: &[SamplerDesc]) -> Result<Box<[SamplerDesc]>, DeviceError> {
+        self.shared.faults.check()?;
+        // As many as each Vulkan device has.
+        DescriptionLimit::StaticSamplers.check(samplers.len() as u64, 16)?;
+        samplers.iter().try_for_each(SamplerDesc::check).map_err(DescriptionError::Sampler)?;
+        Ok(samplers.into())
+    }
+
+    unsafe fn destroy_static_samplers(&self, _: Box<[SamplerDesc]>) {}
 
     /// Views are of whole images here, whatever part of the image they are described for.
     fn image_view_info(

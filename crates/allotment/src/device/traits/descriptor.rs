@@ -35,6 +35,9 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     type Descriptor<'a>: Clone + Debug;
     /// The API's sampler: a driver object, or its description.
     type Sampler: Debug + Send + Sync;
+    /// Samplers that are a part of a pipeline layout: a descriptor set layout with immutable samplers, or the static samplers of
+    /// a root signature.
+    type StaticSamplers: Debug + Send + Sync + 'static;
     /// The API's description of how shaders see an image, without the image: so that the library can describe the image
     /// again after a move has given it another handle.
     type ImageViewInfo: Clone + Debug + Send + Sync + 'static;
@@ -157,6 +160,21 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     /// The sampler is from this device, and the descriptor is written into heaps of this device only. The
     /// sampler lives for as long as [`Descriptor`](Self::Descriptor) requires.
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Self::Sampler) -> Self::Descriptor<'a>;
+
+    /// Creates samplers that are a part of a pipeline layout.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; none exists in that case. [`DeviceError::InvalidDescription`] for more than a pipeline can have, and
+    /// otherwise as for [`create_sampler`](Self::create_sampler).
+    fn create_static_samplers(&self, samplers: &[SamplerDesc]) -> Result<Self::StaticSamplers, DeviceError>;
+
+    /// Destroys samplers that are a part of a pipeline layout.
+    ///
+    /// # Safety
+    ///
+    /// They are from this device, and no queue uses a pipeline of such a layout after this call.
+    unsafe fn destroy_static_samplers(&self, samplers: Self::StaticSamplers);
 
     /// Returns the API's description of a view of an image.
     ///

@@ -76,7 +76,7 @@ pub use commands::CommandAllocator;
 pub use desc::{DeviceDesc, EnabledFeatures};
 pub use descriptors::{
     Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, ImageView, ImageViewDesc, Sampler,
-    TexelBuffer,
+    StaticSamplers, TexelBuffer,
 };
 pub use images::ImageInfo;
 pub(crate) use options::DedicatedTo;

@@ -16,10 +16,7 @@ use super::following::{
     descriptors_follow_through_many_frames_of_moves_creations_and_drops,
 };
 use super::textures::textures_are_sampled_through_their_descriptors_and_samplers;
-use super::views::{
-    views_come_and_go_with_frames_in_flight, views_keep_their_image_and_wait_for_the_gpu,
-    views_of_each_use_see_each_part_of_an_image_and_no_other,
-};
+use super::views;
 use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
 
@@ -34,7 +31,8 @@ macro_rules! tests {
 }
 
 pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
-    tests![F:
+    let mut all = views::all();
+    all.extend(tests![F:
         a_written_descriptor_is_read_by_work,
         a_descriptor_says_what_it_is_of,
         copies_to_where_shaders_see_them_arrive_wherever_they_begin_and_end,
@@ -62,13 +60,11 @@ pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
         a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone,
         a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone,
         a_draw_reads_what_its_set_had_bound,
-        views_of_each_use_see_each_part_of_an_image_and_no_other,
-        views_keep_their_image_and_wait_for_the_gpu,
-        views_come_and_go_with_frames_in_flight,
         textures_are_sampled_through_their_descriptors_and_samplers,
         a_binding_set_and_a_bindless_slot_follow_what_defragmentation_moves,
         descriptors_follow_through_many_frames_of_moves_creations_and_drops,
-    ]
+    ]);
+    all
 }
 
 /// Prime, so that a slot that is off by any few names another cell.

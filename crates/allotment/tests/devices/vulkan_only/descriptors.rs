@@ -1,14 +1,18 @@
 //! Descriptors beyond the trait: every type that Vulkan has, layouts, tables, samplers, and what is refused.
 
-use allotment::descriptor::{CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError};
+use allotment::descriptor::{
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, TransientDescriptors,
+};
 use allotment::device::vulkan::{
     Descriptor, DescriptorModel, Device, DeviceDesc, EnabledFeatures, ImageInfo, TexelBuffer,
 };
 use allotment::device::{
-    AddressMode, BorderColor, BufferDesc, BufferUse, Compare, DescriptionError, DescriptionLimit,
-    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
-    DescriptorTypeReason, DeviceError, Filter, ImageDesc, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
+    AddressMode, BorderColor, BufferDesc, BufferUse, CommandDevice as _, Compare, DescriptionError,
+    DescriptionLimit, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DescriptorTypeReason, DeviceError, Filter, ImageDesc, QueueIndex, SamplerDesc,
+    ShaderVisibleHeapType,
 };
+use allotment::gpu::GpuDesc;
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::reports::LeakHandler;
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
@@ -42,6 +46,7 @@ pub(super) fn anywhere() -> Vec<Test<VulkanFixture>> {
         a_descriptor_of_a_type_that_the_device_was_created_without_is_refused,
         a_heap_without_the_buffer_that_it_needs_is_refused,
         anisotropy_needs_its_feature,
+        static_samplers_are_bound_beside_the_heaps,
     ]
 }
 
@@ -402,6 +407,54 @@ fn without_anything_enabled_only_staging_heaps_are_made(gpu: &Vulkan) {
         // SAFETY: nothing uses it.
         unsafe { bare.destroy_descriptor_heap(heap) };
     }
+}
+
+fn static_samplers_are_bound_beside_the_heaps(gpu: &Vulkan) {
+    let (device, raw) = (gpu.device(), gpu.device().raw());
+    let front = allotment::Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let nearest = SamplerDesc { mag_filter: Filter::Nearest, ..SamplerDesc::default() };
+    let samplers = front.create_static_samplers(&[SamplerDesc::default(), nearest]).unwrap();
+    assert_eq!(samplers.set().is_none(), device.descriptor_model() == Some(DescriptorModel::Buffer));
+    let refused = front.create_static_samplers(&vec![nearest; 1 << 21]).unwrap_err();
+    assert!(refused.to_string().contains("static samplers exceed"), "{refused}");
+    let none = front.create_static_samplers(&[]).unwrap();
+
+    let recording = front.record("binds them");
+    let heaps = front.descriptors().ok();
+    let transient = heaps.map(|heaps| heaps.resources().begin(&recording).unwrap());
+    let first = transient.as_ref().map_or(none.layout(), |it| it.heap().layout().unwrap());
+    let layouts = [first, samplers.layout(), none.layout()];
+    let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
+    // SAFETY: the layouts are live.
+    let layout = unsafe { raw.create_pipeline_layout(&info, None) }.unwrap();
+    let memory = device.create_command_allocator(QueueIndex(0)).unwrap();
+    let commands = memory.next().unwrap();
+    let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+    // SAFETY: new.
+    unsafe { raw.begin_command_buffer(commands, &begin) }.unwrap();
+    let point = vk::PipelineBindPoint::COMPUTE;
+    // SAFETY: recorded for a queue that computes, and the layout has the heap's first.
+    unsafe {
+        let heaps = transient.as_ref().map(TransientDescriptors::heap);
+        device.cmd_bind_descriptor_heaps(commands, point, layout, 0, heaps.as_slice());
+    }
+    // SAFETY: as above, and then those of the samplers.
+    unsafe { device.cmd_bind_static_samplers(commands, point, layout, 1, &samplers) };
+    // SAFETY: as above.
+    unsafe { device.cmd_bind_static_samplers(commands, point, layout, 2, &none) };
+    // SAFETY: as above.
+    unsafe { raw.end_command_buffer(commands) }.unwrap();
+    let submitted = recording.submit(QueueIndex(0), |queue| {
+        // SAFETY: recorded for the queue, and all of it lives until the point is reached.
+        unsafe { device.submit_commands(queue, &[], &[commands]) }
+    });
+    drop(transient);
+    drop((samplers, none));
+    front.wait(submitted.unwrap()).unwrap();
+    front.wait_idle().unwrap();
+    assert_eq!(front.deletion_queue().statistics().pending, 0);
+    // SAFETY: the queue has completed what used it.
+    unsafe { raw.destroy_pipeline_layout(layout, None) };
 }
 
 fn lists_of_types_that_mean_nothing_are_refused(gpu: &Vulkan) {

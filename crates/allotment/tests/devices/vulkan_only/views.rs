@@ -11,7 +11,7 @@ use allotment::{AllocationOptions, MemoryUsage};
 use ash::vk;
 
 use super::Vulkan;
-use crate::fixture::{Fixture as _, Outcome, Test, tests};
+use crate::fixture::{Outcome, Test, tests};
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {

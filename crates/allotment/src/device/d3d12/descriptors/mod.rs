@@ -28,7 +28,7 @@ pub use descriptor::Descriptor;
 pub use heap::DescriptorHeap;
 pub use image_view::ImageViewDesc;
 pub(super) use image_view::is_typeless;
-pub use sampler::Sampler;
+pub use sampler::{Sampler, StaticSamplers};
 
 /// The maximum number of samplers that is reported for a shader-visible heap. Software devices report millions;
 /// no application uses that many different ones, and one that creates a heap of the maximum size should not pay
@@ -85,6 +85,7 @@ unsafe impl DescriptorDevice for Device {
     type DescriptorHeap = DescriptorHeap;
     type Descriptor<'a> = Descriptor<'a>;
     type Sampler = Sampler;
+    type StaticSamplers = StaticSamplers;
     type ImageViewInfo = ImageViewDesc;
     /// Direct3D 12 has no view objects: the description is written into a slot with the resource.
     type ImageView = ImageViewDesc;
@@ -176,6 +177,14 @@ unsafe impl DescriptorDevice for Device {
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
         sampler.descriptor()
+    }
+
+    fn create_static_samplers(&self, samplers: &[SamplerDesc]) -> Result<StaticSamplers, DeviceError> {
+        StaticSamplers::new(samplers, self.shared.features.nearest_mip_with_anisotropy)
+    }
+
+    unsafe fn destroy_static_samplers(&self, _: StaticSamplers) {
+        // They are only descriptions.
     }
 
     fn image_view_info(

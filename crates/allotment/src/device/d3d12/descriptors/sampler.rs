@@ -3,7 +3,9 @@
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::Descriptor;
-use crate::device::{AddressMode, BorderColor, Compare, DescriptionError, DeviceError, Filter, SamplerDesc};
+use crate::device::{
+    AddressMode, BorderColor, Compare, DescriptionError, DescriptionLimit, DeviceError, Filter, SamplerDesc,
+};
 
 /// A sampler: not an object of the runtime, but a description for descriptors.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,52 @@ impl Sampler {
     pub(super) fn descriptor(&self) -> Descriptor<'_> {
         // SAFETY: the description was checked when the sampler was created.
         unsafe { Descriptor::sampler(self.raw) }
+    }
+}
+
+/// The number of static samplers that a root signature can have at most: those of all samplers but the 16 of the runtime.
+const MOST_STATIC: u64 = 2032;
+
+/// The static samplers of a root signature: descriptions, since the runtime makes no objects of them.
+#[derive(Clone, Debug)]
+pub struct StaticSamplers {
+    samplers: Box<[(Sampler, BorderColor)]>,
+}
+
+impl StaticSamplers {
+    pub(super) fn new(descs: &[SamplerDesc], nearest_mip: bool) -> Result<Self, DeviceError> {
+        DescriptionLimit::StaticSamplers.check(descs.len() as u64, MOST_STATIC)?;
+        let of = |desc: &SamplerDesc| Ok((Sampler::new(desc, nearest_mip)?, desc.border));
+        Ok(Self { samplers: descs.iter().map(of).collect::<Result<_, DeviceError>>()? })
+    }
+
+    /// Returns the descriptions for a root signature (`D3D12_ROOT_SIGNATURE_DESC::pStaticSamplers`): registers `s0`, `s1` and so
+    /// on of a register space, for all stages.
+    #[must_use]
+    pub fn descs(&self, space: u32) -> Vec<D3D12_STATIC_SAMPLER_DESC> {
+        let desc = |(register, (sampler, border)): (u32, &(Sampler, BorderColor))| {
+            let raw = sampler.raw();
+            D3D12_STATIC_SAMPLER_DESC {
+                Filter: raw.Filter,
+                AddressU: raw.AddressU,
+                AddressV: raw.AddressV,
+                AddressW: raw.AddressW,
+                MipLODBias: raw.MipLODBias,
+                MaxAnisotropy: raw.MaxAnisotropy,
+                ComparisonFunc: raw.ComparisonFunc,
+                BorderColor: match border {
+                    BorderColor::TransparentBlack => D3D12_STATIC_BORDER_COLOR_TRANSPARENT_BLACK,
+                    BorderColor::OpaqueBlack => D3D12_STATIC_BORDER_COLOR_OPAQUE_BLACK,
+                    BorderColor::OpaqueWhite => D3D12_STATIC_BORDER_COLOR_OPAQUE_WHITE,
+                },
+                MinLOD: raw.MinLOD,
+                MaxLOD: raw.MaxLOD,
+                ShaderRegister: register,
+                RegisterSpace: space,
+                ShaderVisibility: D3D12_SHADER_VISIBILITY_ALL,
+            }
+        };
+        (0..).zip(&*self.samplers).map(desc).collect()
     }
 }
 
@@ -134,6 +182,16 @@ mod tests {
         ] {
             assert_eq!(filter(&desc), expected, "{desc:?}");
         }
+    }
+
+    #[test]
+    fn static_samplers_have_the_registers_of_their_places() {
+        let white = SamplerDesc { border: BorderColor::OpaqueWhite, ..SamplerDesc::default() };
+        let descs = StaticSamplers::new(&[SamplerDesc::default(), white], false).unwrap().descs(3);
+        let found: Vec<_> = descs.iter().map(|it| (it.ShaderRegister, it.RegisterSpace)).collect();
+        assert_eq!(found, [(0, 3), (1, 3)]);
+        assert_eq!(descs[1].BorderColor, D3D12_STATIC_BORDER_COLOR_OPAQUE_WHITE);
+        assert!(StaticSamplers::new(&[white; 2033], false).is_err());
     }
 
     #[test]

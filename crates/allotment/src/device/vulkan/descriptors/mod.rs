@@ -13,6 +13,7 @@
 //!   descriptor.rs  descriptor values: handles and ranges
 //!   image_view.rs  views of images, created from descriptions that name no image
 //!   samplers.rs  samplers
+//!   static_samplers.rs  samplers of a pipeline layout
 //!   layouts.rs   descriptor set layouts of heaps, for pipelines
 //!   buffer.rs    heaps that consist of bytes
 //!   sets.rs      heaps that are descriptor sets
@@ -27,6 +28,7 @@ mod layouts;
 mod records;
 mod samplers;
 mod sets;
+mod static_samplers;
 
 use core::ops::Range;
 
@@ -51,6 +53,7 @@ pub use heap::DescriptorHeap;
 pub use image_view::{ImageView, ImageViewDesc};
 pub use layouts::DescriptorSetLayout;
 pub use samplers::Sampler;
+pub use static_samplers::StaticSamplers;
 
 /// The implementation of shader-visible descriptor heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,6 +103,8 @@ pub(super) struct Descriptors {
     stages: vk::ShaderStageFlags,
     limits: DescriptorLimits,
     samplers: SamplerLimits,
+    /// The maximum number of samplers that a stage of a pipeline sees without descriptor indexing.
+    max_static_samplers: u32,
     /// Whether null descriptors can be written as such.
     nulls: bool,
     /// The sampler of null sampler descriptors. Null if there are no shader-visible heaps.
@@ -229,6 +234,7 @@ impl Descriptors {
                 max_constants_range: core.max_uniform_buffer_range.into(),
             },
             samplers,
+            max_static_samplers: core.max_per_stage_descriptor_samplers,
             nulls: enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
             default_sampler: vk::Sampler::null(),
             null_bytes: Default::default(),
@@ -391,6 +397,7 @@ unsafe impl DescriptorDevice for Device {
     type DescriptorHeap = DescriptorHeap;
     type Descriptor<'a> = Descriptor<'a>;
     type Sampler = Sampler;
+    type StaticSamplers = StaticSamplers;
     type ImageViewInfo = ImageViewDesc;
     type ImageView = ImageView;
 
@@ -508,6 +515,15 @@ unsafe impl DescriptorDevice for Device {
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
         // SAFETY: the caller's promise.
         unsafe { Descriptor::sampler(sampler.0) }
+    }
+
+    fn create_static_samplers(&self, samplers: &[SamplerDesc]) -> Result<StaticSamplers, DeviceError> {
+        StaticSamplers::new(self, samplers)
+    }
+
+    unsafe fn destroy_static_samplers(&self, samplers: StaticSamplers) {
+        // SAFETY: the caller's promise.
+        unsafe { samplers.destroy(self.raw()) };
     }
 
     fn image_view_info(
