@@ -24,6 +24,7 @@ use super::relocatable_bindings::{DynamicFollow, RelocatableBindings};
 use super::shader_visible_heap::WriteTarget;
 use super::shown::Shown;
 use super::slots::KeepAlive;
+use super::texel_view::TexelBufferView;
 use super::transient::{TableLocation, TransientDescriptors};
 use crate::device::{BufferUse, DescriptorDevice};
 use crate::memory::{Buffer, Image};
@@ -388,6 +389,23 @@ impl<D: DescriptorDevice> BindingSet<D> {
         view.with_descriptor(|descriptor| {
             self.bind(binding, at, descriptor, Some(Arc::clone(view) as KeepAlive))
         })
+    }
+
+    /// Binds a buffer that shaders see as texels. The set keeps the view alive with its buffer.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind), [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
+    #[inline(never)]
+    pub fn bind_texel_buffer(
+        &mut self,
+        binding: usize,
+        at: u32,
+        view: &Arc<TexelBufferView<D>>,
+    ) -> Result<(), DescriptorError> {
+        view.check_for(&self.layout.inner.heap)?;
+        let keep = Arc::clone(view) as KeepAlive;
+        view.with_descriptor(|descriptor| self.bind(binding, at, descriptor, Some(keep)))
     }
 
     fn bind_shown(&mut self, binding: usize, at: u32, shown: Shown<D>) -> Result<(), DescriptorError> {

@@ -3,7 +3,9 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DescriptorHeapType, DeviceError, ImageViewError, ImageViewUse, SamplerError};
+use crate::device::{
+    DescriptorHeapType, DeviceError, ImageViewError, ImageViewUse, SamplerError, TexelBufferUse,
+};
 use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::{ResourceError, ShortName};
 
@@ -262,6 +264,20 @@ pub enum DescriptorError {
         /// Name of the image, if it has one.
         name: ShortName,
     },
+    /// The device has no texel buffers of this format for this use. Choose another one of those that it has to have.
+    TexelFormat {
+        /// The graphics API's format number.
+        format: u32,
+        /// How shaders would see it.
+        usage: TexelBufferUse,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
+    /// The buffer is relocatable, and views of it as texels do not follow moves. Create it pinned.
+    Relocatable {
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
     /// A number of the sampler is out of its range, or is none.
     InvalidSampler(SamplerError),
     /// The device returned an error.
@@ -288,7 +304,9 @@ impl DescriptorError {
             | Self::Misaligned { name, .. }
             | Self::InvalidView { name, .. }
             | Self::NotForShaders { name, .. }
-            | Self::NoDescriptor { name, .. } => name.get(),
+            | Self::NoDescriptor { name, .. }
+            | Self::TexelFormat { name, .. }
+            | Self::Relocatable { name } => name.get(),
             Self::NoSuchElement { name, .. }
             | Self::WrongBinding { name, .. }
             | Self::AlreadySet { name, .. }
@@ -445,6 +463,14 @@ impl fmt::Display for DescriptorError {
             Self::NoDescriptor { usage, name } => {
                 name.begin(f)?;
                 write!(f, "the view as {usage} has no CPU descriptor, use its handle or create it with a heap of its type")
+            }
+            Self::TexelFormat { format, usage, name } => {
+                name.begin(f)?;
+                write!(f, "the device has no {usage} of format {format}, choose another format")
+            }
+            Self::Relocatable { name } => {
+                name.begin(f)?;
+                f.write_str("a view of a buffer as texels does not follow moves, create the buffer pinned")
             }
             Self::InvalidSampler(error) => error.fmt(f),
             Self::Device(error) if error.is_callers() => error.fmt(f),

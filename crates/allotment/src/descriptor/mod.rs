@@ -22,6 +22,7 @@
 //! | for | use |
 //! |---|---|
 //! | a view of an image: to render to, to sample, for descriptor sets of your own | [`ImageView`], an owner of it and of its descriptor |
+//! | a buffer that shaders see as texels | [`TexelBufferView`] |
 //! | a view with the API's own description | a [`CpuDescriptorHeap`] of its type |
 //! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert_view`], [`insert_image`](ShaderVisibleHeap::insert_image), or [`insert`](ShaderVisibleHeap::insert) with a descriptor of your own: a [`DescriptorSlot`] |
 //! | a sampler | [`SamplerCache`]: an index, the same for equal samplers |
@@ -86,6 +87,7 @@ mod slots;
 mod static_samplers;
 mod statistics;
 mod tables;
+mod texel_view;
 mod transient;
 
 pub use binding_layout::{BindFrequency, Binding, BindingLayout};
@@ -101,4 +103,5 @@ pub use shader_visible_heap::{ShaderVisibleHeap, ShaderVisibleStatistics};
 pub use slots::{DescriptorSlot, KeepAlive};
 pub use static_samplers::StaticSamplers;
 pub use statistics::DescriptorHeapStatistics;
+pub use texel_view::TexelBufferView;
 pub use transient::{TableLocation, TransientDescriptors, TransientTable};

@@ -225,7 +225,7 @@ impl<D: DescriptorDevice> Shown<D> {
 }
 
 /// Checks the owner of a resource against an allocator of the device, and a tracker.
-fn check_owner<D: DescriptorDevice>(
+pub(super) fn check_owner<D: DescriptorDevice>(
     allocator: &Allocator<D>,
     tracker: &SubmissionTracker,
     of_resource: &Allocator<D>,

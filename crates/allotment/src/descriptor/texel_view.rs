@@ -110,7 +110,9 @@ impl<D: DescriptorDevice> TexelBufferView<D> {
             }
         }
         buffer
-            .with_owned(|owned, _| check_owner(allocator, queue.tracker(), owned.allocator(), owned.tracker()))
+            .with_owned(|owned, _| {
+                check_owner(allocator, queue.tracker(), owned.allocator(), owned.tracker())
+            })
             .map_err(|error| error.of(buffer.short_name()))?;
         check(device, buffer, desc)?;
         let handle = buffer.handle();

@@ -301,7 +301,7 @@ impl ImageViewDesc {
             _ => D2,
         });
         let is_sliced = of_slices && matches!(dimension, D2 | D2Array);
-        if dimension.of_image() != image.dimensions && !is_sliced || of_slices && !is_sliced {
+        if !is_sliced && (of_slices || dimension.of_image() != image.dimensions) {
             return Err(ImageViewError::Dimension { dimension, dimensions: image.dimensions, usage });
         }
         if is_sliced && !image.slices_as_layers {
@@ -678,7 +678,7 @@ mod tests {
             (flat, sampled().with_mip_levels(2..2), E::Levels { first: 2, end: 2, available: 4 }),
             (
                 flat,
-                sampled().with_mip_levels(u32::MAX..1),
+                sampled().with_mip_levels(Range { start: u32::MAX, end: 1 }),
                 E::Levels { first: u32::MAX, end: 1, available: 4 },
             ),
             (

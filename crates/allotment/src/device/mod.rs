@@ -45,6 +45,7 @@ mod resource;
 mod sampler;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+mod texel_buffer;
 mod texels;
 mod traits;
 #[cfg(feature = "vulkan")]
@@ -79,6 +80,7 @@ pub use properties::{
 pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 pub use resource::{BufferDesc, ImageDesc, ImageDimension, ResourceKind, Tiling};
 pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc, SamplerError, SamplerNumber};
+pub use texel_buffer::{TexelBufferDesc, TexelBufferLimits, TexelBufferUse};
 pub use texels::{ImageAspect, TexelLayout, TexelPlane};
 pub use traits::{
     BufferDevice, CommandDevice, DescriptorDevice, Device, ImageDevice, MemoryDevice, QueueDevice,

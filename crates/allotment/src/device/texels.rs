@@ -183,7 +183,9 @@ mod tests {
         let plane = |bytes, subsampling| Some(TexelPlane { bytes, subsampling });
         let nv12 = TexelLayout::Planar([plane(1, [1, 1]), plane(2, [2, 2]), None]);
         let depth_only = TexelLayout::DepthStencil { depth: Some(TexelBlock::new(4)), stencil: None };
-        let cases: [(TexelLayout, &[(ImageAspect, u32, [u32; 2])], &str); 5] = [
+        /// A layout, the bytes and the subsampling of its aspects, and its text.
+        type Case<'a> = (TexelLayout, &'a [(ImageAspect, u32, [u32; 2])], &'a str);
+        let cases: [Case<'_>; 5] = [
             (TexelBlock::new(4).into(), &[(Color, 4, [1, 1])], "color"),
             (depth_only, &[(Depth, 4, [1, 1])], "depth"),
             (nv12, &[(Plane0, 1, [1, 1]), (Plane1, 2, [2, 2])], "plane 0, plane 1"),

@@ -7,11 +7,12 @@ use super::part::Layer;
 use super::{Frame, Gpu};
 use crate::descriptor::{
     Binding, BindingLayout, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, ImageView,
-    SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, StaticSamplers, TransientDescriptors,
+    SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, StaticSamplers, TexelBufferView,
+    TransientDescriptors,
 };
-use crate::device::{DescriptorDevice, DescriptorHeapType, ImageViewDesc, SamplerDesc};
+use crate::device::{DescriptorDevice, DescriptorHeapType, ImageViewDesc, SamplerDesc, TexelBufferDesc};
 use crate::lifetime::Reclaimed;
-use crate::memory::Image;
+use crate::memory::{Buffer, Image};
 
 /// The descriptor heaps of a device: one shader-visible heap for buffers and images, one for samplers, and a CPU
 /// descriptor heap per type. Returned by [`Gpu::descriptors`].
@@ -220,6 +221,33 @@ impl<D: DescriptorDevice> Gpu<D> {
         samplers: &[SamplerDesc],
     ) -> Result<StaticSamplers<D>, DescriptorError> {
         StaticSamplers::new(self.memory(), samplers)
+    }
+
+    /// Creates a view of a buffer as texels, with a descriptor in the CPU heap of resources. Dropping it retires it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`TexelBufferView::new`], and of [`descriptors`](Self::descriptors). On a device whose shaders see no
+    /// heaps, the view has a handle and no descriptor.
+    ///
+    /// # Safety
+    ///
+    /// The promises of [`TexelBufferView::new`].
+    #[inline(never)]
+    #[track_caller]
+    pub unsafe fn create_texel_buffer_view(
+        &self,
+        buffer: &Arc<Buffer<D>>,
+        desc: &TexelBufferDesc,
+    ) -> Result<TexelBufferView<D>, DescriptorError> {
+        let descriptors = match self.descriptors() {
+            Ok(descriptors) => Some(descriptors),
+            Err(DescriptorError::NoHeaps) => None,
+            Err(error) => return Err(error),
+        };
+        let heap = descriptors.map(|all| all.cpu_heap(DescriptorHeapType::Resource));
+        // SAFETY: the caller's promise.
+        unsafe { TexelBufferView::new(self.memory(), heap, buffer, desc) }
     }
 
     /// Creates a view of an image, with a descriptor in the CPU heap of its type. Dropping it retires it.

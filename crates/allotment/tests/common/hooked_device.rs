@@ -14,8 +14,8 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
     DeviceProperties, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice, MemoryHeapBudget,
-    MemoryHeapIndex, QueueDevice, QueueIndex, QueueKind, Requirements, ResourceKind, SamplerDesc, Submission,
-    TimelinePoint, TimelineValue, TransferUsage,
+    MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
+    TexelBufferDesc, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// A point of a call at which the hook is called.
@@ -197,10 +197,6 @@ unsafe impl<H: Hook> ImageDevice for HookedDevice<H> {
         self.inner.image_shape(desc)
     }
 
-    fn state_to_read(&self, queue: QueueKind, shape: &ImageShape) -> Self::ImageState {
-        self.inner.state_to_read(queue, shape)
-    }
-
     fn discards_from_any_state(&self) -> bool {
         self.inner.discards_from_any_state()
     }
@@ -290,6 +286,7 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     type Descriptor<'a> = SimulatedDescriptor<'a>;
     type Sampler = SimulatedSampler;
     type StaticSamplers = Box<[SamplerDesc]>;
+    type TexelBufferView = TexelBufferDesc;
     type ImageViewInfo = SimulatedImageUse;
     type ImageView = SimulatedImageUse;
 
@@ -374,6 +371,29 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     unsafe fn destroy_static_samplers(&self, samplers: Box<[SamplerDesc]>) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_static_samplers(samplers) };
+    }
+
+    unsafe fn create_texel_buffer_view(
+        &self,
+        buffer: &SimulatedBuffer,
+        desc: &TexelBufferDesc,
+    ) -> Result<TexelBufferDesc, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.create_texel_buffer_view(buffer, desc) }
+    }
+
+    unsafe fn destroy_texel_buffer_view(&self, view: TexelBufferDesc) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_texel_buffer_view(view) };
+    }
+
+    unsafe fn texel_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a SimulatedBuffer,
+        view: &'a TexelBufferDesc,
+    ) -> SimulatedDescriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.texel_buffer_descriptor(buffer, view) }
     }
 
     unsafe fn create_image_view(

@@ -1,6 +1,6 @@
 //! The facts about a device that the suite needs beside the trait.
 
-use allotment::device::{DescriptorDevice, Device, ImageDevice, ImageViewUse, TexelBlock};
+use allotment::device::{DescriptorDevice, Device, ImageDevice, ImageViewUse, TexelBlock, TexelBufferUse};
 use allotment_readers::DescriptorReader;
 
 use crate::gpu::Gpu;
@@ -36,6 +36,12 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
 
     /// The API's number of a format, and the usage flags of a 2D image for views of a use; `None` where there are none.
     fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)>;
+
+    /// The API's number of a format of which there are texel buffers, and its bytes per texel.
+    fn texel_format(&self) -> (u32, u64);
+
+    /// The usage flags of a buffer that shaders see as texels.
+    fn texel_usage(&self, usage: TexelBufferUse) -> u64;
 
     /// States that the first queue can leave images in, and the first of them any queue. Images in each of
     /// them can be copied again.

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DescriptorTypeReason, DeviceError, ImageAspect, ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc, SamplerError, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DescriptorTypeReason, DeviceError,
+    ImageAspect, ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _,
+    QueueIndex, SamplerDesc, SamplerError, Submission, TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::StackSide;

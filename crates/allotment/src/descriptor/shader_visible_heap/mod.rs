@@ -49,6 +49,7 @@ use super::shown::Shown;
 use super::slots::{DescriptorSlot, KeepAlive, Slots};
 use super::statistics::DescriptorHeapStatistics;
 use super::tables::Tables;
+use super::texel_view::TexelBufferView;
 use super::transient::TransientDescriptors;
 use crate::device::{BufferUse, DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
@@ -468,6 +469,26 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             view.with_descriptor(|descriptor| slot.write(descriptor))?;
             slot.publish()
         };
+        self.shared.note_slot(slot);
+        Ok(slot)
+    }
+
+    /// Writes a descriptor of a buffer that shaders see as texels into a new slot, which keeps the view and its buffer alive.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), [`DescriptorError::TypeNotListed`], [`DescriptorError::WrongDevice`],
+    /// [`DescriptorError::WrongTracker`].
+    #[inline(never)]
+    #[track_caller]
+    pub fn insert_texel_buffer(
+        &self,
+        view: &Arc<TexelBufferView<D>>,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        view.check_for(self)?;
+        let mut slot = self.shared.take_slot_or_reclaim(Some(Arc::clone(view) as KeepAlive))?;
+        view.with_descriptor(|descriptor| slot.write(descriptor))?;
+        let slot = slot.publish();
         self.shared.note_slot(slot);
         Ok(slot)
     }

@@ -87,7 +87,7 @@ use super::{
 use crate::sync::locked;
 
 pub use commands::CommandAllocator;
-pub use descriptors::{Descriptor, DescriptorHeap, ImageViewDesc, Sampler, StaticSamplers};
+pub use descriptors::{Descriptor, DescriptorHeap, ImageViewDesc, Sampler, StaticSamplers, TexelBufferView};
 pub use memory::Memory;
 pub use options::MemoryOptions;
 pub use resources::ResourceInfo;

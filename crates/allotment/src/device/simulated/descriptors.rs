@@ -27,7 +27,7 @@ use crate::device::{
     BufferUse, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
     DescriptorLimits, DeviceError, ImageViewError, ImageViewParameters, ImageViewSupport, ImageViewUse,
-    SamplerDesc, copy_bytes,
+    SamplerDesc, TexelBufferDesc, TexelBufferLimits, TexelBufferUse, copy_bytes,
 };
 
 /// Bytes per descriptor.
@@ -380,6 +380,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     type Sampler = SimulatedSampler;
     /// Their descriptions: work here reads samplers through heaps.
     type StaticSamplers = Box<[SamplerDesc]>;
+    type TexelBufferView = TexelBufferDesc;
     type ImageViewInfo = SimulatedImageUse;
     type ImageView = SimulatedImageUse;
 
@@ -588,6 +589,35 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         view: &'a SimulatedImageUse,
     ) -> SimulatedDescriptor<'a> {
         SimulatedDescriptor::Image { image, usage: *view }
+    }
+
+    /// A format is its bytes per texel, and shaders read whole words.
+    fn texel_buffer_limits(&self, format: u32, _: TexelBufferUse) -> Option<TexelBufferLimits> {
+        let has_words = format % 4 == 0 && (4..=16).contains(&format);
+        has_words.then_some(TexelBufferLimits { texel: format.into(), alignment: 16, max_texels: 1 << 27 })
+    }
+
+    unsafe fn create_texel_buffer_view(
+        &self,
+        _: &SimulatedBuffer,
+        desc: &TexelBufferDesc,
+    ) -> Result<TexelBufferDesc, DeviceError> {
+        self.shared.faults.check()?;
+        Ok(desc.clone())
+    }
+
+    unsafe fn destroy_texel_buffer_view(&self, _: TexelBufferDesc) {}
+
+    unsafe fn texel_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a SimulatedBuffer,
+        view: &'a TexelBufferDesc,
+    ) -> SimulatedDescriptor<'a> {
+        let usage = match view.usage {
+            TexelBufferUse::Uniform => BufferUse::ReadOnly,
+            TexelBufferUse::Storage => BufferUse::ReadWrite,
+        };
+        SimulatedDescriptor::Buffer { buffer, range: view.range.clone(), usage }
     }
 
     unsafe fn buffer_descriptor<'a>(

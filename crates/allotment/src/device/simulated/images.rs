@@ -9,7 +9,10 @@ use super::queues::{SimulatedCopy, Steps};
 use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect, ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageRegion, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, TexelLayout, Tiling, TransferUsage,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect,
+    ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageRegion, ImageShape, ImageViewSupport,
+    ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, TexelLayout,
+    Tiling, TransferUsage,
 };
 
 /// The dimensions of an image.

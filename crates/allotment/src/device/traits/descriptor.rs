@@ -7,6 +7,7 @@ use super::Device;
 use crate::device::{
     BufferUse, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorLimits, DeviceError, ImageViewError, ImageViewParameters, ImageViewSupport, SamplerDesc,
+    TexelBufferDesc, TexelBufferLimits, TexelBufferUse,
 };
 
 /// A graphics API's descriptors, as the descriptor layer uses them.
@@ -35,6 +36,8 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     type Descriptor<'a>: Clone + Debug;
     /// The API's sampler: a driver object, or its description.
     type Sampler: Debug + Send + Sync;
+    /// A view of a buffer as texels: a driver object, or its description.
+    type TexelBufferView: Debug + Send + Sync + 'static;
     /// Samplers that are a part of a pipeline layout: a descriptor set layout with immutable samplers, or the static samplers of
     /// a root signature.
     type StaticSamplers: Debug + Send + Sync + 'static;
@@ -222,6 +225,47 @@ pub unsafe trait DescriptorDevice: Device + Sized {
         &self,
         image: &'a Self::Image,
         view: &'a Self::ImageView,
+    ) -> Self::Descriptor<'a>;
+
+    /// Returns the limits of views of buffers as texels of a format. `None` where the device has none.
+    fn texel_buffer_limits(&self, format: u32, usage: TexelBufferUse) -> Option<TexelBufferLimits> {
+        let _ = (format, usage);
+        None
+    }
+
+    /// Creates a view of a buffer as texels.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; no view exists in that case.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is live, from this device, and was created for this use. The range lies in it and satisfies the
+    /// [limits](Self::texel_buffer_limits), which the device has for the format.
+    unsafe fn create_texel_buffer_view(
+        &self,
+        buffer: &Self::Buffer,
+        desc: &TexelBufferDesc,
+    ) -> Result<Self::TexelBufferView, DeviceError>;
+
+    /// Destroys a view. Its buffer may have been destroyed before.
+    ///
+    /// # Safety
+    ///
+    /// The view is from this device, and no queue uses it after this call, through a descriptor either.
+    unsafe fn destroy_texel_buffer_view(&self, view: Self::TexelBufferView);
+
+    /// Returns the descriptor of a buffer, through a view of it as texels.
+    ///
+    /// # Safety
+    ///
+    /// The view was created from this buffer by this device, and the descriptor is written into heaps of this device
+    /// only. Both live for as long as [`Descriptor`](Self::Descriptor) requires.
+    unsafe fn texel_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a Self::Buffer,
+        view: &'a Self::TexelBufferView,
     ) -> Self::Descriptor<'a>;
 
     /// Returns the descriptor of a buffer range.

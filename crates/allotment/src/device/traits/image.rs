@@ -4,7 +4,8 @@ use core::fmt::Debug;
 
 use super::MemoryDevice;
 use crate::device::{
-    DeviceError, ImageAspect, ImageDesc, ImageShape, ImageViewSupport, MemoryDesc, QueueKind, Requirements, ResourceKind,
+    DeviceError, ImageAspect, ImageDesc, ImageShape, ImageViewSupport, MemoryDesc, QueueKind, Requirements,
+    ResourceKind,
 };
 
 /// A device with images that are bound to its memory.

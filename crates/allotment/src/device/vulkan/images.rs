@@ -8,7 +8,8 @@ use super::formats::texel_layout;
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
+    ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// An image to create.

@@ -76,7 +76,7 @@ pub use commands::CommandAllocator;
 pub use desc::{DeviceDesc, EnabledFeatures};
 pub use descriptors::{
     Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, ImageView, ImageViewDesc, Sampler,
-    StaticSamplers, TexelBuffer,
+    StaticSamplers, TexelBuffer, TexelBufferView,
 };
 pub use images::ImageInfo;
 pub(crate) use options::DedicatedTo;

@@ -21,7 +21,7 @@ mod real {
     use core::ffi::{c_char, c_void};
 
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment::device::{ImageViewUse, MemoryHeapIndex, TexelBlock};
+    use allotment::device::{ImageViewUse, MemoryHeapIndex, TexelBlock, TexelBufferUse};
     use allotment_headless::DeviceChoice;
     use allotment_headless::d3d12::{Headless, HeadlessDesc};
     use allotment_readers::{D3d12Reader, DescriptorReader as _};
@@ -176,6 +176,17 @@ mod real {
                 ImageViewUse::InputAttachment => return None,
             };
             Some((format.0.unsigned_abs(), flags.0.unsigned_abs().into()))
+        }
+
+        fn texel_format(&self) -> (u32, u64) {
+            (DXGI_FORMAT_R32G32B32A32_FLOAT.0.unsigned_abs(), 16)
+        }
+
+        fn texel_usage(&self, usage: TexelBufferUse) -> u64 {
+            match usage {
+                TexelBufferUse::Uniform => 0,
+                TexelBufferUse::Storage => D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0.unsigned_abs().into(),
+            }
         }
 
         fn image_states(&self) -> &'static [D3D12_RESOURCE_STATES] {

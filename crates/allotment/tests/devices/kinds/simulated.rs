@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use allotment::device::ImageViewUse;
 use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{ImageViewUse, TexelBufferUse};
 use allotment::device::{TexelBlock, TexelLayout, TexelPlane};
 use allotment_readers::SimulatedReader;
 
@@ -71,6 +71,14 @@ impl Fixture for SimulatedFixture {
 
     fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)> {
         (usage != ImageViewUse::InputAttachment).then_some((4, 0))
+    }
+
+    fn texel_format(&self) -> (u32, u64) {
+        (16, 16)
+    }
+
+    fn texel_usage(&self, _: TexelBufferUse) -> u64 {
+        0
     }
 
     fn image_states(&self) -> &'static [()] {

@@ -4,7 +4,9 @@
 //! `ALLOTMENT_VALIDATION=off` leaves the layer out, on machines without it.
 
 use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
-use allotment::device::{DeviceError, ImageViewUse, MemoryDevice as _, MemoryHeapIndex, TexelBlock};
+use allotment::device::{
+    DeviceError, ImageViewUse, MemoryDevice as _, MemoryHeapIndex, TexelBlock, TexelBufferUse,
+};
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError};
 use allotment_headless::{DeviceChoice, Message};
 use allotment_readers::VulkanReader;
@@ -205,6 +207,25 @@ impl Fixture for VulkanFixture {
             }
         };
         Some((format.as_raw().unsigned_abs(), usage.as_raw().into()))
+    }
+
+    fn texel_format(&self) -> (u32, u64) {
+        (vk::Format::R32G32B32A32_SFLOAT.as_raw().unsigned_abs(), 16)
+    }
+
+    fn texel_usage(&self, usage: TexelBufferUse) -> u64 {
+        use ash::vk::BufferUsageFlags as Usage;
+        let usage = match usage {
+            TexelBufferUse::Uniform => Usage::UNIFORM_TEXEL_BUFFER,
+            TexelBufferUse::Storage => Usage::STORAGE_TEXEL_BUFFER,
+        };
+        // Descriptor buffers have addresses of what they name.
+        (usage.as_raw()
+            | self
+                .device()
+                .descriptor_buffer_functions()
+                .map_or(0, |_| Usage::SHADER_DEVICE_ADDRESS.as_raw()))
+        .into()
     }
 
     fn image_states(&self) -> &'static [ImageLayout] {

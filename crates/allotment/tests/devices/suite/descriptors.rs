@@ -16,7 +16,7 @@ use super::following::{
     descriptors_follow_through_many_frames_of_moves_creations_and_drops,
 };
 use super::textures::textures_are_sampled_through_their_descriptors_and_samplers;
-use super::views;
+use super::{texels, views};
 use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
 
@@ -32,6 +32,7 @@ macro_rules! tests {
 
 pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
     let mut all = views::all();
+    all.extend(texels::all());
     all.extend(tests![F:
         a_written_descriptor_is_read_by_work,
         a_descriptor_says_what_it_is_of,

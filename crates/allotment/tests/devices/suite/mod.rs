@@ -24,11 +24,12 @@ mod moves;
 mod properties;
 mod room;
 pub(crate) mod stage;
+mod texels;
 mod textures;
 mod timelines;
 mod uploads;
-mod whole_textures;
 pub(crate) mod views;
+mod whole_textures;
 
 use crate::fixture::{DescriptorFixture, Fixture, Test};
 

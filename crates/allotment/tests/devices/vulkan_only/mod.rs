@@ -492,7 +492,7 @@ fn usage_flags_reach_the_driver_or_are_refused_by_number(gpu: &Vulkan) {
         };
         match u32::try_from(flag).map_or(vk::ImageUsageFlags::empty(), vk::ImageUsageFlags::from_raw) {
             vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR => {
-                assert!(needs("FRAGMENT_SHADING_RATE"))
+                assert!(needs("FRAGMENT_SHADING_RATE"));
             }
             vk::ImageUsageFlags::FRAGMENT_DENSITY_MAP_EXT => assert!(needs("FRAGMENT_DENSITY_MAP")),
             vk::ImageUsageFlags::ATTACHMENT_FEEDBACK_LOOP_EXT => assert!(needs("ATTACHMENT_FEEDBACK_LOOP")),

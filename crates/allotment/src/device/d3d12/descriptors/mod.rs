@@ -11,6 +11,7 @@ mod descriptor;
 mod heap;
 mod image_view;
 mod sampler;
+mod texel_view;
 
 use core::ops::Range;
 
@@ -22,6 +23,7 @@ use crate::device::{
     BufferUse, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking,
     DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError,
     ImageViewError, ImageViewParameters, ImageViewSupport, SamplerDesc, ShaderVisibleHeapLimits,
+    TexelBufferDesc, TexelBufferLimits, TexelBufferUse,
 };
 
 pub use descriptor::Descriptor;
@@ -29,6 +31,7 @@ pub use heap::DescriptorHeap;
 pub use image_view::ImageViewDesc;
 pub(super) use image_view::is_typeless;
 pub use sampler::{Sampler, StaticSamplers};
+pub use texel_view::TexelBufferView;
 
 /// The maximum number of samplers that is reported for a shader-visible heap. Software devices report millions;
 /// no application uses that many different ones, and one that creates a heap of the maximum size should not pay
@@ -86,6 +89,7 @@ unsafe impl DescriptorDevice for Device {
     type Descriptor<'a> = Descriptor<'a>;
     type Sampler = Sampler;
     type StaticSamplers = StaticSamplers;
+    type TexelBufferView = TexelBufferView;
     type ImageViewInfo = ImageViewDesc;
     /// Direct3D 12 has no view objects: the description is written into a slot with the resource.
     type ImageView = ImageViewDesc;
@@ -212,6 +216,29 @@ unsafe impl DescriptorDevice for Device {
     ) -> Descriptor<'a> {
         // SAFETY: the caller's promise.
         unsafe { view.descriptor(image) }
+    }
+
+    fn texel_buffer_limits(&self, format: u32, usage: TexelBufferUse) -> Option<TexelBufferLimits> {
+        texel_view::limits(self.raw(), format, usage)
+    }
+
+    unsafe fn create_texel_buffer_view(
+        &self,
+        _: &ID3D12Resource,
+        desc: &TexelBufferDesc,
+    ) -> Result<TexelBufferView, DeviceError> {
+        Ok(TexelBufferView::new(desc))
+    }
+
+    unsafe fn destroy_texel_buffer_view(&self, _: TexelBufferView) {}
+
+    unsafe fn texel_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a ID3D12Resource,
+        view: &'a TexelBufferView,
+    ) -> Descriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { view.descriptor(buffer) }
     }
 
     unsafe fn buffer_descriptor<'a>(

@@ -29,6 +29,7 @@ mod records;
 mod samplers;
 mod sets;
 mod static_samplers;
+mod texel_view;
 
 use core::ops::Range;
 
@@ -40,7 +41,8 @@ use crate::device::{
     BufferUse, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
     DescriptorLimits, DescriptorTypeReason, DeviceError, ImageViewError, ImageViewParameters,
-    ImageViewSupport, SamplerDesc, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
+    ImageViewSupport, SamplerDesc, ShaderVisibleHeapLimits, ShaderVisibleHeapType, TexelBufferDesc,
+    TexelBufferLimits, TexelBufferUse,
 };
 use buffer::DescriptorBuffers;
 use descriptor::What;
@@ -54,6 +56,7 @@ pub use image_view::{ImageView, ImageViewDesc};
 pub use layouts::DescriptorSetLayout;
 pub use samplers::Sampler;
 pub use static_samplers::StaticSamplers;
+pub use texel_view::TexelBufferView;
 
 /// The implementation of shader-visible descriptor heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +108,8 @@ pub(super) struct Descriptors {
     samplers: SamplerLimits,
     /// The maximum number of samplers that a stage of a pipeline sees without descriptor indexing.
     max_static_samplers: u32,
+    /// The alignment of texel buffers in bytes, and their maximum number of texels.
+    texels: (u64, u64),
     /// Whether null descriptors can be written as such.
     nulls: bool,
     /// The sampler of null sampler descriptors. Null if there are no shader-visible heaps.
@@ -235,6 +240,7 @@ impl Descriptors {
             },
             samplers,
             max_static_samplers: core.max_per_stage_descriptor_samplers,
+            texels: (core.min_texel_buffer_offset_alignment.max(1), core.max_texel_buffer_elements.into()),
             nulls: enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
             default_sampler: vk::Sampler::null(),
             null_bytes: Default::default(),
@@ -398,6 +404,7 @@ unsafe impl DescriptorDevice for Device {
     type Descriptor<'a> = Descriptor<'a>;
     type Sampler = Sampler;
     type StaticSamplers = StaticSamplers;
+    type TexelBufferView = TexelBufferView;
     type ImageViewInfo = ImageViewDesc;
     type ImageView = ImageView;
 
@@ -550,6 +557,33 @@ unsafe impl DescriptorDevice for Device {
 
     unsafe fn image_descriptor<'a>(&self, _: &'a vk::Image, view: &'a ImageView) -> Descriptor<'a> {
         view.descriptor()
+    }
+
+    fn texel_buffer_limits(&self, format: u32, usage: TexelBufferUse) -> Option<TexelBufferLimits> {
+        self.limits_of_texels(format, usage)
+    }
+
+    unsafe fn create_texel_buffer_view(
+        &self,
+        buffer: &vk::Buffer,
+        desc: &TexelBufferDesc,
+    ) -> Result<TexelBufferView, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { TexelBufferView::new(self, *buffer, desc) }
+    }
+
+    unsafe fn destroy_texel_buffer_view(&self, view: TexelBufferView) {
+        // SAFETY: the caller's promise.
+        unsafe { view.destroy(self) };
+    }
+
+    unsafe fn texel_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a vk::Buffer,
+        view: &'a TexelBufferView,
+    ) -> Descriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { view.descriptor(self, buffer) }
     }
 
     unsafe fn buffer_descriptor<'a>(

@@ -141,7 +141,7 @@ impl Device {
             (None, Some(functions)) if !samplers.samplers.is_empty() => {
                 // SAFETY: as above; the layout has embedded samplers.
                 unsafe {
-                    functions.cmd_bind_descriptor_buffer_embedded_samplers(commands, point, layout, set)
+                    functions.cmd_bind_descriptor_buffer_embedded_samplers(commands, point, layout, set);
                 };
             }
             (None, _) => {}
