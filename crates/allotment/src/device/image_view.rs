@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use bitflags::bitflags;
 
-use super::{DescriptorHeapType, Tiling};
+use super::{DescriptorHeapType, ImageDesc, Tiling};
 
 /// What a view of an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -274,7 +274,9 @@ impl ImageViewDesc {
         let (dimension, array_layers) = self.resolve_layers(image, mip_levels.start)?;
         let aspect = self.resolve_aspect(image)?;
         let format = self.format.unwrap_or(image.format);
-        if format != image.format && !image.other_formats {
+        let listed =
+            image.view_formats.iter().all(|listed| *listed == 0) || image.view_formats.contains(&format);
+        if format != image.format && !(image.other_formats && listed) {
             return Err(ImageViewError::OtherFormat { format, own: image.format });
         }
         Ok(ImageViewParameters { usage, dimension, mip_levels, array_layers, aspect, format })
@@ -388,6 +390,8 @@ pub struct ImageViewSupport {
     pub tiling: Tiling,
     /// Views may have another format, which the device checks.
     pub other_formats: bool,
+    /// The only other formats that they may have, where the image was created with a list of them; 0 for none.
+    pub view_formats: [u32; ImageDesc::MAX_VIEW_FORMATS],
     /// Six layers may be a cube.
     pub cube_compatible: bool,
     /// The device has views of arrays of cubes.
@@ -414,6 +418,7 @@ impl ImageViewSupport {
             format,
             tiling: Tiling::Optimal,
             other_formats: false,
+            view_formats: [0; ImageDesc::MAX_VIEW_FORMATS],
             cube_compatible: false,
             cube_arrays: true,
             slices_as_layers: false,
@@ -518,8 +523,8 @@ pub enum ImageViewError {
         /// The aspect.
         aspect: ImageViewAspect,
     },
-    /// The format is not the image's own, and the image allows no other. Create it with
-    /// `VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT`, or with a typeless format.
+    /// The format is not the image's own, and the image allows no other, or only those of its list. Create it with
+    /// [`ImageDesc::with_view_formats`], with `VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT`, or with a typeless format.
     OtherFormat {
         /// The format of the view.
         format: u32,
@@ -598,7 +603,7 @@ impl fmt::Display for ImageViewError {
             ),
             Self::OtherFormat { format, own } => write!(
                 f,
-                "format {format} is not the image's own ({own}), create the image with VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT or a typeless format"
+                "format {format} is not the image's own ({own}) or one of its list, create the image with the formats of its views, with VK_IMAGE_CREATE_MUTABLE_FORMAT_BIT or a typeless format"
             ),
             Self::IncompatibleFormat { format, own } => write!(
                 f,
@@ -716,6 +721,11 @@ mod tests {
                 E::PartOfDepthStencil { aspect: ImageViewAspect::Stencil },
             ),
             (flat, sampled().with_format(43), E::OtherFormat { format: 43, own: 37 }),
+            (
+                ImageViewSupport { other_formats: true, view_formats: [44, 0, 0, 0], ..flat },
+                sampled().with_format(43),
+                E::OtherFormat { format: 43, own: 37 },
+            ),
         ] {
             assert_eq!(desc.resolve(&image), Err(error), "{desc:?}");
             assert!(!error.to_string().is_empty());

@@ -19,7 +19,7 @@ pub(super) fn texel_layout(desc: &D3D12_RESOURCE_DESC) -> TexelLayout {
     layout_of_format(desc.Format)
 }
 
-fn layout_of_format(format: DXGI_FORMAT) -> TexelLayout {
+pub(super) fn layout_of_format(format: DXGI_FORMAT) -> TexelLayout {
     let texel = |bytes| TexelBlock::new(bytes).into();
     let block = |bytes, width, height| TexelBlock { bytes, width, height }.into();
     let luma_and_chroma = |bytes: u8, subsampling| {

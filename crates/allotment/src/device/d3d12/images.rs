@@ -145,9 +145,10 @@ fn shape(info: &ResourceInfo<'_>) -> ImageShape {
 }
 
 /// Returns what views of an image are checked against.
-fn view_support(desc: &D3D12_RESOURCE_DESC) -> ImageViewSupport {
-    let shape = shape(desc);
-    let mut support = ImageViewSupport::new(desc.Format.0.unsigned_abs());
+fn view_support(info: &ResourceInfo<'_>) -> ImageViewSupport {
+    let (desc, shape) = (&info.desc, shape(info));
+    // A description with formats of views has a typeless one, and the format that was asked for beside it.
+    let mut support = ImageViewSupport::new(shape.format);
     support.dimensions = match desc.Dimension {
         D3D12_RESOURCE_DIMENSION_TEXTURE1D => 1,
         D3D12_RESOURCE_DIMENSION_TEXTURE3D => 3,
@@ -334,7 +335,7 @@ unsafe impl ImageDevice for Device {
 
     // On a copy queue an image has no other state than `COMMON`, before and after each list.
     fn image_view_support(&self, info: &ResourceInfo<'_>) -> ImageViewSupport {
-        view_support(&info.desc)
+        view_support(info)
     }
 
     fn can_copy_between_states(

@@ -174,6 +174,8 @@ impl<'a> ImageInfo<'a> {
         }
         let is_modified = raw.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT;
         support.other_formats = raw.flags.contains(Flags::MUTABLE_FORMAT) && !lists_formats && !is_modified;
+        // These are chained as a list when the image is created.
+        support.view_formats = self.unchecked.map_or(support.view_formats, |desc| desc.view_formats);
         support.cube_compatible = raw.flags.contains(Flags::CUBE_COMPATIBLE);
         support.slices_as_layers = raw.flags.contains(Flags::TYPE_2D_ARRAY_COMPATIBLE);
         support

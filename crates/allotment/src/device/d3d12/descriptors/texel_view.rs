@@ -3,7 +3,7 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
-use super::super::formats::texel_layout;
+use super::super::formats::layout_of_format;
 use super::super::properties::query;
 use super::descriptor::Descriptor;
 use crate::device::{TexelBlock, TexelBufferDesc, TexelBufferLimits, TexelBufferUse, TexelLayout};
@@ -35,7 +35,7 @@ pub(super) fn limits(device: &ID3D12Device, format: u32, usage: TexelBufferUse) 
 }
 
 fn texel_of(format: DXGI_FORMAT) -> Option<u64> {
-    match texel_layout(format) {
+    match layout_of_format(format) {
         TexelLayout::Color(TexelBlock { bytes, width: 1, height: 1 }) => Some(bytes.into()),
         _ => None,
     }
