@@ -227,13 +227,16 @@ mod real {
                 ("NV12", Planes, Any, DXGI_FORMAT_NV12),
                 ("P010", Planes, Any, DXGI_FORMAT_P010),
             ]
+            .into_iter()
+            // Wine's Direct3D copies neither aspect of such an image alone: it writes past the rows.
+            .filter(|(_, class, ..)| *class != DepthStencil || !is_wine())
             .map(|(name, class, values, format)| {
                 let is_depth = matches!(class, Depth | DepthStencil);
                 let usage = if is_depth { D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0 } else { 0 };
                 let (number, usage) = (format.0.unsigned_abs(), u64::from(usage.unsigned_abs()));
                 Format { name, class, number, usage, values }
             })
-            .into()
+            .collect()
         }
 
         fn expect_complaints(&self, _: &'static str) {
