@@ -57,8 +57,9 @@ pub struct ImagePart {
     pub region: Option<([u32; 3], [u32; 3])>,
     /// The order of the bytes.
     pub order: ImageDataOrder,
-    /// The texel block, for a format of an extension that the library does not know.
-    pub texel: Option<TexelBlock>,
+    /// The texel block, for a format of an extension that the library does not know. Set by an unsafe function alone: with
+    /// another block, a copy would read past the bytes that are there.
+    pub(crate) texel: Option<TexelBlock>,
 }
 
 impl Default for ImagePart {
@@ -100,9 +101,13 @@ impl ImagePart {
     }
 
     /// Says what the texel blocks are, of an image whose format is one of an extension that the library does not know. Of
-    /// other formats it has to be their own block.
+    /// other formats it has to be their own block, which is checked.
+    ///
+    /// # Safety
+    ///
+    /// Where the part is of an image whose format the library does not know, `texel` is the block of that format.
     #[must_use]
-    pub fn with_texel(self, texel: TexelBlock) -> Self {
+    pub unsafe fn with_texel(self, texel: TexelBlock) -> Self {
         Self { texel: Some(texel), ..self }
     }
 }
@@ -340,13 +345,16 @@ mod tests {
         assert!(matches!(several, ImageCopyError::RegionOfSeveral { mip_levels: 3, .. }));
         let one = part().with_mip_levels(1..2).with_aspect(ImageAspect::Stencil);
         assert_eq!(shape.part_bytes(&one.clone().with_region([0; 3], [4, 2, 1])), Ok(8));
-        let wrong = refused(one.with_texel(TexelBlock::new(4)));
+        // SAFETY: the library knows the format.
+        let wrong = refused(unsafe { one.with_texel(TexelBlock::new(4)) });
         assert!(matches!(wrong, ImageCopyError::WrongTexel { .. }));
 
         let unknown = ImageShape::new([8, 8, 1], TexelLayout::Unknown);
         let untold = unknown.part_bytes(&part()).unwrap_err();
         assert!(matches!(untold, ImageCopyError::NoSuchAspect { .. }));
-        assert_eq!(unknown.part_bytes(&part().with_texel(TexelBlock::new(2))), Ok(128));
+        // SAFETY: there is no image of it.
+        let told = unsafe { part().with_texel(TexelBlock::new(2)) };
+        assert_eq!(unknown.part_bytes(&told), Ok(128));
         let endless =
             ImageShape { mip_levels: 1, ..ImageShape::new([u32::MAX; 3], TexelBlock::new(16).into()) };
         assert_eq!(endless.part_bytes(&part()), Err(ImageCopyError::TooLarge));
