@@ -428,8 +428,8 @@ impl<D: Device> Gpu<D> {
         Ok(Frame::new(self.clone(), number))
     }
 
-    /// Submits pending uploads, waits until every queue has completed all submissions, and reclaims. Before a level is
-    /// unloaded, a swapchain is resized or the program ends.
+    /// Submits pending uploads, waits until every queue has completed all submissions, and reclaims: also views that were in
+    /// slots, and the images of views. Before a level is unloaded, a swapchain is resized or the program ends.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -452,7 +452,17 @@ impl<D: Device> Gpu<D> {
         // A copy that is only staged is on no queue, so the wait alone would not cover it.
         self.uploads().submit().map_err(FrameError::Uploads)?;
         self.tracker().wait_idle(self.desc().timeout).map_err(FrameError::Wait)?;
-        Ok(self.reclaim())
+        let mut reclaimed = Reclaimed::default();
+        // What an object keeps is retired when the object is destroyed: a slot keeps a view, and the view its image. No more
+        // often than for such a chain, since other threads may go on to retire objects.
+        for _ in 0..4 {
+            let now = self.reclaim();
+            reclaimed += now;
+            if now.count == 0 {
+                break;
+            }
+        }
+        Ok(reclaimed)
     }
 
     /// Waits for points, such as those that [`Uploads::submit`] returns, for at most [`GpuDesc::timeout`].
