@@ -1,7 +1,8 @@
 //! GPU work that reads through descriptors, with one interface for every device: for tests and examples.
 //!
 //! On Vulkan and Direct3D 12 a compute shader reads; the simulated GPU executes the reads itself. Buffers are
-//! [read](DescriptorReader::submit), and textures are [sampled](DescriptorReader::sample).
+//! [read](DescriptorReader::submit), and textures are sampled: [texel for texel](DescriptorReader::sample), or at [a list of
+//! coordinates](DescriptorReader::sample_list).
 
 #[cfg(windows)]
 mod d3d12;
@@ -13,7 +14,9 @@ pub use d3d12::D3d12Reader;
 pub use simulated::SimulatedReader;
 pub use vulkan::VulkanReader;
 
-use allotment::device::{DescriptorDevice, DeviceError, ImageDesc, QueueIndex, TimelinePoint, TimelineValue};
+use allotment::device::{
+    DescriptorDevice, DeviceError, ImageDesc, ImageViewDimension, QueueIndex, TimelinePoint, TimelineValue,
+};
 
 /// A series of reads through descriptors.
 #[derive(Debug)]
@@ -51,6 +54,55 @@ pub struct Sample<'a, D: DescriptorDevice> {
     pub to: &'a D::Buffer,
 }
 
+/// A texture that is sampled through descriptors at a list of coordinates, as HLSL's `SampleLevel` and GLSL's `textureLod` do.
+#[derive(Debug)]
+pub struct SampleList<'a, D: DescriptorDevice> {
+    /// A shader-visible descriptor heap of resources.
+    pub resources: &'a D::DescriptorHeap,
+    /// The index of the descriptor of a texture in it.
+    pub texture: u32,
+    /// What the view of the texture is: [`D2`](ImageViewDimension::D2) or [`Cube`](ImageViewDimension::Cube). There is no
+    /// shader for others.
+    pub dimension: ImageViewDimension,
+    /// A shader-visible descriptor heap of samplers.
+    pub samplers: &'a D::DescriptorHeap,
+    /// The index of a sampler in it, which does not compare.
+    pub sampler: u32,
+    /// The [entries](SampleAt::to_bytes), from the buffer's first byte on.
+    pub list: &'a D::Buffer,
+    /// The number of entries, at least 1.
+    pub count: u32,
+    /// The picture, from the buffer's first byte on: four bytes a texel.
+    pub to: &'a D::Buffer,
+}
+
+/// An entry of a [`SampleList`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampleAt {
+    /// Where: `u` and `v` of a 2D texture; the direction of a cube.
+    pub coordinates: [f32; 3],
+    /// The mip level of the view. Between two levels, the sampler says what is there; the simulated GPU takes the nearer one,
+    /// and the nearest texel of it.
+    pub level: f32,
+    /// The number of the texel of the picture that is written.
+    pub to: u32,
+}
+
+impl SampleAt {
+    /// Bytes of an entry.
+    pub const SIZE: u64 = 20;
+
+    /// Returns the entry as the GPU reads it.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE as usize] {
+        let [u, v, w] = self.coordinates;
+        let words = [u.to_bits(), v.to_bits(), w.to_bits(), self.level.to_bits(), self.to];
+        let mut bytes = [0; Self::SIZE as usize];
+        bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+        bytes
+    }
+}
+
 /// Reads through descriptors on the GPU: with a compute shader, or with the simulated GPU's replacement for one.
 pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     /// The object that a descriptor of a texture names beside the image: an image view on Vulkan. Destroyed when dropped.
@@ -58,6 +110,13 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
 
     /// The state in which textures are sampled.
     const SAMPLED: D::ImageState;
+
+    /// The number of the format of textures with four bytes a texel, for red, green, blue and alpha.
+    const RGBA8: u32;
+
+    /// The number of the format BC7, which a device may lack nevertheless. `None` on the simulated GPU, which samples no
+    /// compressed textures.
+    const BC7: Option<u32>;
 
     /// Prepares to read through heaps of up to `capacity` descriptors.
     ///
@@ -70,9 +129,11 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     /// or (if `written`) be written by reads. It can be copied from and to as well.
     fn buffer_info(&self, size: u64, written: bool) -> D::BufferInfo<'static>;
 
-    /// Returns the description of a texture that can be sampled and copied to, of a width and a height: four bytes a
-    /// texel, for red, green, blue and alpha.
-    fn texture_desc(extent: [u32; 2]) -> ImageDesc;
+    /// Returns the description of a texture that can be sampled and copied to, of a width and a height, in the format
+    /// [`RGBA8`](Self::RGBA8).
+    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
+        ImageDesc::new(width, height, Self::RGBA8)
+    }
 
     /// Returns the description of the view of a texture, for descriptors that the library writes.
     fn texture_view_info() -> D::ImageViewInfo;
@@ -130,5 +191,25 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
         queue: QueueIndex,
         waits: &[TimelinePoint],
         sample: &Sample<'_, D>,
+    ) -> Result<TimelineValue, DeviceError>;
+
+    /// Submits the sampling of a texture at a list of coordinates. It begins after everything that was submitted to the queue
+    /// before, and later submissions see the picture.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; nothing was submitted in that case.
+    ///
+    /// # Safety
+    ///
+    /// All named objects live until the value is reached, and so do the texture and the sampler that the descriptors
+    /// name. The texture is in the state [`SAMPLED`](Self::SAMPLED), and its view of the dimension. Nothing else writes to it
+    /// or to the list, or uses the picture, in that time. The list lies in its buffer, a [buffer](Self::buffer_info) that is
+    /// not written, and the texels that it names lie in the picture, whose buffer is one that is written.
+    unsafe fn sample_list(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        list: &SampleList<'_, D>,
     ) -> Result<TimelineValue, DeviceError>;
 }

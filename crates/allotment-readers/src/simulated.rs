@@ -2,10 +2,11 @@
 
 use allotment::device::simulated::{
     SimulatedDescriptor, SimulatedGpu, SimulatedImage, SimulatedImageUse, SimulatedRead, SimulatedSample,
+    SimulatedSampleList,
 };
-use allotment::device::{BufferDesc, DeviceError, ImageDesc, QueueIndex, TimelinePoint, TimelineValue};
+use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 
-use crate::{DescriptorReader, Read, Sample};
+use crate::{DescriptorReader, Read, Sample, SampleList};
 
 /// Reads that are submitted together without a heap allocation, so that tests can show that a frame makes none.
 const FEW: usize = 4;
@@ -21,17 +22,17 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
 
     const SAMPLED: () = ();
 
+    /// A format is its bytes a texel.
+    const RGBA8: u32 = 4;
+
+    const BC7: Option<u32> = None;
+
     fn new(device: &SimulatedGpu, _: u32) -> Result<Self, DeviceError> {
         Ok(Self { device: device.clone() })
     }
 
     fn buffer_info(&self, size: u64, _: bool) -> BufferDesc {
         BufferDesc::new(size)
-    }
-
-    /// A format is its bytes a texel.
-    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
-        ImageDesc::new(width, height, 4)
     }
 
     fn texture_view_info() -> SimulatedImageUse {
@@ -77,6 +78,29 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
         let sample = SimulatedSample { resources, texture, samplers, sampler, extent, to, to_offset: 0 };
         // SAFETY: the caller's promise.
         unsafe { self.device.submit_samples(queue, waits, &[sample]) }
+    }
+
+    unsafe fn sample_list(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        list: &SampleList<'_, SimulatedGpu>,
+    ) -> Result<TimelineValue, DeviceError> {
+        let SampleList { resources, texture, dimension, samplers, sampler, list, count, to } = *list;
+        let (coordinates, coordinates_offset) = (list, 0);
+        let list = SimulatedSampleList {
+            resources,
+            texture,
+            dimension,
+            samplers,
+            sampler,
+            coordinates,
+            coordinates_offset,
+            count,
+            to,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.device.submit_sample_lists(queue, waits, &[list]) }
     }
 }
 

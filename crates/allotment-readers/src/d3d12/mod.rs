@@ -9,17 +9,17 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use allotment::device::d3d12::{CommandAllocator, Descriptor, Device, ImageViewDesc, ResourceInfo};
 use allotment::device::{
-    BufferDesc, CommandAllocator as _, CommandDevice as _, DescriptorDevice as _, DeviceError, ImageDesc,
+    BufferDesc, CommandAllocator as _, CommandDevice as _, DescriptorDevice as _, DeviceError,
     MemoryDevice as _, QueueDevice as _, QueueIndex, QueueKind, TimelinePoint, TimelineValue,
 };
 use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_BC7_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM};
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
 use windows::core::Interface as _;
 
-use crate::{DescriptorReader, Read, Sample};
-use pipeline::{GROUP, HEAP, INDICES, NUMBER, Pipeline, Sampling, TO};
+use crate::{DescriptorReader, Read, Sample, SampleList};
+use pipeline::{GROUP, HEAP, INDICES, ListSampling, NUMBER, Pipeline, Sampling, TO};
 
 /// The maximum number of groups in a dispatch.
 const MOST_GROUPS: u32 = D3D12_CS_DISPATCH_MAX_THREAD_GROUPS_PER_DIMENSION;
@@ -46,8 +46,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct D3d12Reader {
     device: Device,
     pipeline: Pipeline,
-    /// Created when it is used first.
+    /// Created when they are used first.
     sampling: OnceLock<Sampling>,
+    list_sampling: OnceLock<ListSampling>,
     recorded: Mutex<Vec<Recorded>>,
 }
 
@@ -64,14 +65,19 @@ impl DescriptorReader<Device> for D3d12Reader {
     /// Shaders read textures in this state, and a copy queue leaves them in it.
     const SAMPLED: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
 
+    const RGBA8: u32 = DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs();
+
+    const BC7: Option<u32> = Some(DXGI_FORMAT_BC7_UNORM.0.unsigned_abs());
+
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         if capacity > device.descriptor_limits().resources.max_capacity {
             return Err(DeviceError::Unsupported);
         }
         for sees_whole_heaps in [true, false] {
             let reads = Pipeline::new(device.raw(), sees_whole_heaps).and_then(|pipeline| {
-                let (device, sampling, recorded) = (device.clone(), OnceLock::new(), Mutex::default());
-                let reader = Self { device, pipeline, sampling, recorded };
+                let (device, recorded) = (device.clone(), Mutex::default());
+                let (sampling, list_sampling) = (OnceLock::new(), OnceLock::new());
+                let reader = Self { device, pipeline, sampling, list_sampling, recorded };
                 Ok(reader.reads()?.then_some(reader))
             });
             match reads {
@@ -87,10 +93,6 @@ impl DescriptorReader<Device> for D3d12Reader {
         let flags =
             if written { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE };
         BufferDesc::new(size).with_usage(flags.0.unsigned_abs().into()).into()
-    }
-
-    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
-        ImageDesc::new(width, height, DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs())
     }
 
     fn texture_view_info() -> ImageViewDesc {
@@ -145,6 +147,21 @@ impl DescriptorReader<Device> for D3d12Reader {
         let (tables, sampling) = (tables.ok_or(DeviceError::Unsupported)?, self.sampling()?);
         // SAFETY: the caller's promise.
         unsafe { self.run(queue, waits, |list| sampling.record(list, tables, sample)) }
+    }
+
+    unsafe fn sample_list(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        list: &SampleList<'_, Device>,
+    ) -> Result<TimelineValue, DeviceError> {
+        let tables = list.resources.gpu_handle(list.texture).zip(list.samplers.gpu_handle(list.sampler));
+        let fits = list.count.div_ceil(GROUP) <= MOST_GROUPS && self.dispatches(queue);
+        let tables = tables.filter(|_| fits).ok_or(DeviceError::Unsupported)?;
+        let sampling = self.list_sampling()?;
+        let state = sampling.state(list.dimension).ok_or(DeviceError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.run(queue, waits, |to| sampling.record(to, state, tables, list)) }
     }
 }
 
@@ -312,7 +329,8 @@ impl Drop for D3d12Reader {
         for recorded in core::mem::take(&mut *self.lock()) {
             let ended = self.device.wait(recorded.point, PATIENCE);
             if !matches!(ended, Ok(()) | Err(DeviceError::Lost)) {
-                core::mem::forget((self.pipeline.clone(), self.sampling.clone(), recorded));
+                let shaders = (self.pipeline.clone(), self.sampling.clone(), self.list_sampling.clone());
+                core::mem::forget((shaders, recorded));
             }
         }
     }

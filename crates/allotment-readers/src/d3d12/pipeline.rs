@@ -1,6 +1,6 @@
 //! The shaders of a reader, and their root signatures.
 
-use allotment::device::DeviceError;
+use allotment::device::{DeviceError, ImageViewDimension};
 use windows::Win32::Foundation::E_POINTER;
 use windows::Win32::Graphics::Direct3D::ID3DBlob;
 use windows::Win32::Graphics::Direct3D12::*;
@@ -11,8 +11,10 @@ use super::refused;
 const WHOLE_HEAP: &[u8] = include_bytes!("whole_heap.dxbc");
 const ONE_BY_ONE: &[u8] = include_bytes!("one_by_one.dxbc");
 const SAMPLE: &[u8] = include_bytes!("sample.dxbc");
+const SAMPLE_LIST: &[u8] = include_bytes!("sample_list_2d.dxbc");
+const SAMPLE_LIST_OF_CUBE: &[u8] = include_bytes!("sample_list_cube.dxbc");
 
-/// Threads per group of the shader that sees a whole heap.
+/// Threads per group of the shaders that see a whole heap or sample at a list of coordinates.
 pub(super) const GROUP: u32 = 64;
 
 /// Threads per group of the shader that samples, along each axis.
@@ -36,6 +38,14 @@ pub(super) const PICTURE: u32 = 2;
 /// and its width and height.
 pub(super) const EXTENT: u32 = 3;
 
+/// Parameters of the root signature that samples at a list of coordinates, by index: the texture and the sampler as above, the
+/// picture,
+pub(super) const LIST_PICTURE: u32 = 2;
+/// the list,
+pub(super) const LIST: u32 = 3;
+/// and the number of its entries.
+pub(super) const COUNT: u32 = 4;
+
 /// The shader that samples, with its root signature and pipeline state.
 #[derive(Clone, Debug)]
 pub(super) struct Sampling {
@@ -49,10 +59,46 @@ impl Sampling {
         let sampler = range(D3D12_DESCRIPTOR_RANGE_TYPE_SAMPLER, 1);
         // In the order of the constants above.
         let parameters =
-            [table(&texture), table(&sampler), buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, 0), constants(2)];
+            [table(&texture), table(&sampler), buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, [0, 0]), constants(2)];
         let signature = root_signature(device, &parameters)?;
         let state = compute(device, &signature, SAMPLE)?;
         Ok(Self { signature, state })
+    }
+}
+
+/// The shaders that sample at a list of coordinates, with their root signature and pipeline states.
+#[derive(Clone, Debug)]
+pub(super) struct ListSampling {
+    pub(super) signature: ID3D12RootSignature,
+    texture: ID3D12PipelineState,
+    cube: ID3D12PipelineState,
+}
+
+impl ListSampling {
+    pub(super) fn new(device: &ID3D12Device) -> Result<Self, DeviceError> {
+        let texture = range(D3D12_DESCRIPTOR_RANGE_TYPE_SRV, 1);
+        let sampler = range(D3D12_DESCRIPTOR_RANGE_TYPE_SAMPLER, 1);
+        // In the order of the constants above.
+        let parameters = [
+            table(&texture),
+            table(&sampler),
+            buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, [0, 0]),
+            buffer(D3D12_ROOT_PARAMETER_TYPE_SRV, [1, 0]),
+            constants(1),
+        ];
+        let signature = root_signature(device, &parameters)?;
+        let texture = compute(device, &signature, SAMPLE_LIST)?;
+        let cube = compute(device, &signature, SAMPLE_LIST_OF_CUBE)?;
+        Ok(Self { signature, texture, cube })
+    }
+
+    /// Returns the pipeline state for textures of a dimension.
+    pub(super) fn state(&self, dimension: ImageViewDimension) -> Option<&ID3D12PipelineState> {
+        match dimension {
+            ImageViewDimension::D2 => Some(&self.texture),
+            ImageViewDimension::Cube => Some(&self.cube),
+            _ => None,
+        }
     }
 }
 
@@ -75,8 +121,8 @@ impl Pipeline {
         // In the order of the constants above.
         let parameters = [
             table(&heap),
-            buffer(D3D12_ROOT_PARAMETER_TYPE_SRV, 1),
-            buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, 0),
+            buffer(D3D12_ROOT_PARAMETER_TYPE_SRV, [0, 1]),
+            buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, [0, 0]),
             constants(1),
         ];
         let signature = root_signature(device, &parameters)?;
@@ -106,9 +152,9 @@ fn table(range: &D3D12_DESCRIPTOR_RANGE) -> D3D12_ROOT_PARAMETER {
     parameter(D3D12_ROOT_PARAMETER_TYPE_DESCRIPTOR_TABLE, table)
 }
 
-/// Describes a parameter that is a buffer.
-fn buffer(kind: D3D12_ROOT_PARAMETER_TYPE, space: u32) -> D3D12_ROOT_PARAMETER {
-    let descriptor = D3D12_ROOT_DESCRIPTOR { ShaderRegister: 0, RegisterSpace: space };
+/// Describes a parameter that is a buffer, at a register of a space.
+fn buffer(kind: D3D12_ROOT_PARAMETER_TYPE, [register, space]: [u32; 2]) -> D3D12_ROOT_PARAMETER {
+    let descriptor = D3D12_ROOT_DESCRIPTOR { ShaderRegister: register, RegisterSpace: space };
     parameter(kind, D3D12_ROOT_PARAMETER_0 { Descriptor: descriptor })
 }
 

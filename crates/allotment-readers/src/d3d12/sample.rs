@@ -1,12 +1,15 @@
-//! Samples a texture with a compute shader, which sees one table of textures and one of samplers.
+//! Samples a texture with a compute shader, which sees one table of textures and one of samplers: texel for texel, or at a list
+//! of coordinates.
 
 use allotment::device::DeviceError;
 use allotment::device::d3d12::Device;
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::pipeline::{EXTENT, PICTURE, SAMPLER, Sampling, TEXTURE, TILE};
+use super::pipeline::{
+    COUNT, EXTENT, GROUP, LIST, LIST_PICTURE, ListSampling, PICTURE, SAMPLER, Sampling, TEXTURE, TILE,
+};
 use super::{D3d12Reader, MOST_GROUPS, address, written};
-use crate::Sample;
+use crate::{Sample, SampleList};
 
 /// The tables of the texture and of the sampler.
 type Tables = [D3D12_GPU_DESCRIPTOR_HANDLE; 2];
@@ -26,6 +29,14 @@ impl D3d12Reader {
         }
         let sampling = Sampling::new(self.device.raw())?;
         Ok(self.sampling.get_or_init(|| sampling))
+    }
+
+    pub(super) fn list_sampling(&self) -> Result<&ListSampling, DeviceError> {
+        if let Some(sampling) = self.list_sampling.get() {
+            return Ok(sampling);
+        }
+        let sampling = ListSampling::new(self.device.raw())?;
+        Ok(self.list_sampling.get_or_init(|| sampling))
     }
 }
 
@@ -56,6 +67,37 @@ impl Sampling {
         unsafe { list.SetComputeRoot32BitConstant(EXTENT, height, 1) };
         // SAFETY: as above; all parameters of the shader are set.
         unsafe { list.Dispatch(width.div_ceil(TILE), height.div_ceil(TILE), 1) };
+        written(list, sample.to);
+    }
+}
+
+impl ListSampling {
+    pub(super) fn record(
+        &self,
+        list: &ID3D12GraphicsCommandList,
+        state: &ID3D12PipelineState,
+        (texture, sampler): (D3D12_GPU_DESCRIPTOR_HANDLE, D3D12_GPU_DESCRIPTOR_HANDLE),
+        sample: &SampleList<'_, Device>,
+    ) {
+        let heaps = [sample.resources, sample.samplers].map(|heap| Some(heap.raw().clone()));
+        // SAFETY: the list is open, here and below, and all arguments live until it was executed.
+        unsafe { list.SetDescriptorHeaps(&heaps) };
+        // SAFETY: as above.
+        unsafe { list.SetPipelineState(state) };
+        // SAFETY: as above.
+        unsafe { list.SetComputeRootSignature(&self.signature) };
+        // SAFETY: as above; the tables are in the heaps that were set.
+        unsafe { list.SetComputeRootDescriptorTable(TEXTURE, texture) };
+        // SAFETY: as above.
+        unsafe { list.SetComputeRootDescriptorTable(SAMPLER, sampler) };
+        // SAFETY: as above; the texels lie in the picture, by the promise to `sample_list`.
+        unsafe { list.SetComputeRootUnorderedAccessView(LIST_PICTURE, address(sample.to)) };
+        // SAFETY: as above; the entries lie in the list.
+        unsafe { list.SetComputeRootShaderResourceView(LIST, address(sample.list)) };
+        // SAFETY: as above.
+        unsafe { list.SetComputeRoot32BitConstant(COUNT, sample.count, 0) };
+        // SAFETY: as above; all parameters of the shader are set.
+        unsafe { list.Dispatch(sample.count.div_ceil(GROUP), 1, 1) };
         written(list, sample.to);
     }
 }

@@ -10,16 +10,16 @@ use allotment::device::vulkan::{
     BufferInfo, CommandAllocator, Descriptor, DescriptorHeap, Device, EnabledFeatures, ImageViewDesc,
 };
 use allotment::device::{
-    BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, ImageDesc, QueueDevice as _,
+    BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, ImageViewDimension, QueueDevice as _,
     QueueIndex, TimelinePoint, TimelineValue,
 };
 use ash::vk;
 
-use crate::{DescriptorReader, Read, Sample};
-use program::{CONSTANTS, Program};
+use crate::{DescriptorReader, Read, Sample, SampleList};
+use program::{CONSTANTS, Program, Shader};
 use texture::TextureView;
 
-/// Invocations per work group of the shader that reads, as in the shader.
+/// Invocations per work group of the shaders that read and that sample at a list of coordinates, as in the shaders.
 const GROUP: u32 = 64;
 
 /// Invocations per work group of the shader that samples, along each axis.
@@ -40,26 +40,26 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct VulkanReader {
     device: Device,
-    /// One program for each heap capacity so far, and one that samples for each two of resources and samplers: a set's
-    /// layout contains its descriptor count.
+    /// One program for each heap capacity so far, and of each that samples one for each two of resources and samplers: a
+    /// set's layout contains its descriptor count.
     programs: Mutex<Vec<Program>>,
     /// Command allocators with commands, each with the point of its submission.
     used: Mutex<Vec<(TimelinePoint, CommandAllocator)>>,
 }
 
 impl VulkanReader {
-    /// Returns the shader for heaps of these capacities, which lives as long as the reader: the one that samples, if there
-    /// are samplers.
+    /// Returns a program for heaps of these capacities, which lives as long as the reader.
     fn program(
         &self,
+        shader: Shader,
         resources: u32,
         samplers: Option<u32>,
     ) -> Result<(vk::PipelineLayout, vk::Pipeline), DeviceError> {
         let mut programs = locked(&self.programs);
-        if let Some(program) = programs.iter().find(|program| program.is_for(resources, samplers)) {
+        if let Some(program) = programs.iter().find(|program| program.is_for(shader, resources, samplers)) {
             return Ok(program.handles());
         }
-        let program = Program::new(&self.device, resources, samplers)?;
+        let program = Program::new(&self.device, shader, resources, samplers)?;
         let handles = program.handles();
         programs.push(program);
         Ok(handles)
@@ -111,7 +111,7 @@ impl VulkanReader {
     }
 
     fn record_read(&self, commands: vk::CommandBuffer, read: &Read<'_, Device>) -> Result<(), DeviceError> {
-        let program = self.program(read.heap.capacity(), None)?;
+        let program = self.program(Shader::Read, read.heap.capacity(), None)?;
         let mut constants = [0; CONSTANTS];
         let indices = self.address(*read.indices)? + read.indices_offset;
         constants[..8].copy_from_slice(&indices.to_ne_bytes());
@@ -129,7 +129,7 @@ impl VulkanReader {
         sample: &Sample<'_, Device>,
     ) -> Result<(), DeviceError> {
         let [resources, samplers] = [sample.resources, sample.samplers];
-        let program = self.program(resources.capacity(), Some(samplers.capacity()))?;
+        let program = self.program(Shader::Sample, resources.capacity(), Some(samplers.capacity()))?;
         let mut constants = [0; CONSTANTS];
         constants[..8].copy_from_slice(&self.address(*sample.to)?.to_ne_bytes());
         let numbers = [sample.texture, sample.sampler, sample.extent[0], sample.extent[1]];
@@ -144,9 +144,36 @@ impl VulkanReader {
         Ok(())
     }
 
+    fn record_sample_list(
+        &self,
+        commands: vk::CommandBuffer,
+        list: &SampleList<'_, Device>,
+    ) -> Result<(), DeviceError> {
+        let [resources, samplers] = [list.resources, list.samplers];
+        let shader = match list.dimension {
+            ImageViewDimension::D2 => Shader::SampleList,
+            ImageViewDimension::Cube => Shader::SampleListOfCube,
+            _ => return Err(DeviceError::Unsupported),
+        };
+        let groups = list.count.div_ceil(GROUP);
+        if groups > MOST_GROUPS {
+            return Err(DeviceError::Unsupported);
+        }
+        let program = self.program(shader, resources.capacity(), Some(samplers.capacity()))?;
+        let mut constants = [0; CONSTANTS];
+        constants[..8].copy_from_slice(&self.address(*list.list)?.to_ne_bytes());
+        constants[8..16].copy_from_slice(&self.address(*list.to)?.to_ne_bytes());
+        let numbers = [list.texture, list.sampler, list.count];
+        for (to, number) in constants[16..].chunks_exact_mut(4).zip(numbers) {
+            to.copy_from_slice(&number.to_ne_bytes());
+        }
+        self.dispatch(commands, program, &[resources, samplers], &constants, [groups, 1]);
+        Ok(())
+    }
+
     /// Returns the address of a buffer.
     fn address(&self, buffer: vk::Buffer) -> Result<u64, DeviceError> {
-        // SAFETY: live and created with a device address, as the caller of `submit` or `sample` promises.
+        // SAFETY: live and created with a device address, as the caller of `submit`, `sample` or `sample_list` promises.
         unsafe { self.device.buffer_address(buffer) }.ok_or(DeviceError::Unsupported)
     }
 
@@ -166,7 +193,7 @@ impl VulkanReader {
         unsafe { self.device.cmd_bind_descriptor_heaps(commands, point, layout, 0, heaps) };
         // SAFETY: the layout has that many bytes of push constants.
         unsafe { raw.cmd_push_constants(commands, layout, vk::ShaderStageFlags::COMPUTE, 0, constants) };
-        // SAFETY: what the shader accesses lies in its buffers, by the promises to `submit` and `sample`.
+        // SAFETY: what the shader accesses lies in its buffers, by the promises to `submit`, `sample` and `sample_list`.
         unsafe { raw.cmd_dispatch(commands, width, height, 1) };
         self.barrier(commands);
     }
@@ -189,6 +216,10 @@ impl DescriptorReader<Device> for VulkanReader {
 
     const SAMPLED: vk::ImageLayout = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
 
+    const RGBA8: u32 = texture::FORMAT.as_raw().unsigned_abs();
+
+    const BC7: Option<u32> = Some(vk::Format::BC7_UNORM_BLOCK.as_raw().unsigned_abs());
+
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         let first = device.descriptor_types().first();
         if !device.enabled().contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS)
@@ -197,17 +228,13 @@ impl DescriptorReader<Device> for VulkanReader {
             return Err(DeviceError::Unsupported);
         }
         let made = Self { device: device.clone(), programs: Mutex::default(), used: Mutex::default() };
-        made.program(capacity, None)?;
+        made.program(Shader::Read, capacity, None)?;
         Ok(made)
     }
 
     fn buffer_info(&self, size: u64, _: bool) -> BufferInfo<'static> {
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         BufferDesc::new(size).with_usage(usage.as_raw().into()).into()
-    }
-
-    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
-        ImageDesc::new(width, height, texture::FORMAT.as_raw().unsigned_abs())
     }
 
     fn texture_view_info() -> ImageViewDesc {
@@ -243,6 +270,16 @@ impl DescriptorReader<Device> for VulkanReader {
     ) -> Result<TimelineValue, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.run(queue, waits, |commands| self.record_sample(commands, sample)) }
+    }
+
+    unsafe fn sample_list(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        list: &SampleList<'_, Device>,
+    ) -> Result<TimelineValue, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run(queue, waits, |commands| self.record_sample_list(commands, list)) }
     }
 }
 

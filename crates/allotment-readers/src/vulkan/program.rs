@@ -6,20 +6,39 @@ use allotment::device::vulkan::{DescriptorModel, DescriptorSetLayout, Device};
 use allotment::device::{DeviceError, ShaderVisibleHeapType};
 use ash::vk;
 
-/// Bytes of the push constants: two addresses and a number for a read, one address and four numbers for a sample.
-pub(super) const CONSTANTS: usize = 24;
+/// Bytes of the push constants: two addresses and a number for a read, one address and four numbers for a sample, two
+/// addresses and three numbers for a list of samples.
+pub(super) const CONSTANTS: usize = 28;
 
 /// The compiled shaders; their sources are in the same folder.
 const READ: &[u8] = include_bytes!("read.spv");
-const SAMPLE: &[u8] = include_bytes!("sample.spv");
-const SAMPLE_SETS: &[u8] = include_bytes!("sample_sets.spv");
+/// Those that sample are there twice: for descriptors in buffers, and in sets.
+const SAMPLE: [&[u8]; 2] = [include_bytes!("sample.spv"), include_bytes!("sample_sets.spv")];
+const SAMPLE_LIST: [&[u8]; 2] =
+    [include_bytes!("sample_list_2d.spv"), include_bytes!("sample_list_2d_sets.spv")];
+const SAMPLE_LIST_OF_CUBE: [&[u8]; 2] =
+    [include_bytes!("sample_list_cube.spv"), include_bytes!("sample_list_cube_sets.spv")];
 
-/// The binding of sampled images in a set, as in the last shader.
+/// The binding of sampled images in a set, as in the shaders for sets.
 const IMAGES: usize = 2;
+
+/// What a program does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shader {
+    /// Reads buffers.
+    Read,
+    /// Samples a texture texel for texel.
+    Sample,
+    /// Samples a 2D texture at a list of coordinates.
+    SampleList,
+    /// Samples a cube at a list of directions.
+    SampleListOfCube,
+}
 
 /// The shader for heaps of these capacities. Destroyed with the reader.
 #[derive(Debug)]
 pub(super) struct Program {
+    shader: Shader,
     resources: u32,
     /// `None` for the shader that reads buffers.
     samplers: Option<u32>,
@@ -31,8 +50,13 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(device: &Device, resources: u32, samplers: Option<u32>) -> Result<Self, DeviceError> {
-        let code = shader(device, samplers.is_some()).ok_or(DeviceError::Unsupported)?;
+    pub(super) fn new(
+        device: &Device,
+        shader: Shader,
+        resources: u32,
+        samplers: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let code = code(device, shader).ok_or(DeviceError::Unsupported)?;
         let raw = device.raw();
         let mut set_layouts = vec![device.descriptor_set_layout(ShaderVisibleHeapType::Resource, resources)?];
         if let Some(samplers) = samplers {
@@ -50,11 +74,11 @@ impl Program {
             // SAFETY: created above and used by no other code.
             unsafe { raw.destroy_pipeline_layout(layout, None) };
         });
-        Ok(Self { resources, samplers, _set_layouts: set_layouts, layout, pipeline: made? })
+        Ok(Self { shader, resources, samplers, _set_layouts: set_layouts, layout, pipeline: made? })
     }
 
-    pub(super) fn is_for(&self, resources: u32, samplers: Option<u32>) -> bool {
-        (self.resources, self.samplers) == (resources, samplers)
+    pub(super) fn is_for(&self, shader: Shader, resources: u32, samplers: Option<u32>) -> bool {
+        (self.shader, self.resources, self.samplers) == (shader, resources, samplers)
     }
 
     pub(super) fn handles(&self) -> (vk::PipelineLayout, vk::Pipeline) {
@@ -72,15 +96,19 @@ impl Program {
     }
 }
 
-/// Returns the shader for a device, or `None` if there is none for its descriptors.
-fn shader(device: &Device, samples: bool) -> Option<&'static [u8]> {
+/// Returns the code of a shader for a device, or `None` if there is none for its descriptors.
+fn code(device: &Device, shader: Shader) -> Option<&'static [u8]> {
     const IMAGE: vk::DescriptorType = vk::DescriptorType::SAMPLED_IMAGE;
+    let [in_buffers, in_sets] = match shader {
+        Shader::Read => return Some(READ),
+        Shader::Sample => SAMPLE,
+        Shader::SampleList => SAMPLE_LIST,
+        Shader::SampleListOfCube => SAMPLE_LIST_OF_CUBE,
+    };
     let types = device.descriptor_types();
-    match device.descriptor_model() {
-        _ if !samples => Some(READ),
-        Some(DescriptorModel::Buffer) => types.contains(&IMAGE).then_some(SAMPLE),
-        Some(DescriptorModel::Sets) => (types.get(IMAGES) == Some(&IMAGE)).then_some(SAMPLE_SETS),
-        None => None,
+    match device.descriptor_model()? {
+        DescriptorModel::Buffer => types.contains(&IMAGE).then_some(in_buffers),
+        DescriptorModel::Sets => (types.get(IMAGES) == Some(&IMAGE)).then_some(in_sets),
     }
 }
 

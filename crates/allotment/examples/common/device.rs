@@ -21,6 +21,9 @@ pub(crate) trait Example {
     /// made.
     const LATENCY: Duration = Duration::from_millis(1);
 
+    /// Options of its own, each with a value: `--out FILE`.
+    const OPTIONS: &'static [&'static str] = &[];
+
     /// The example has nothing to show on a device without descriptors that shaders index.
     const NEEDS_DESCRIPTORS: bool = true;
 
@@ -57,7 +60,7 @@ macro_rules! main {
 pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
-    let arguments = trace::other_arguments();
+    let arguments = trace::other_arguments(E::OPTIONS);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     run_on::<E>(&arguments)?;
     trace::finish()
@@ -72,8 +75,9 @@ fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         ["d3d12"] => d3d12::<E>(true),
         ["d3d12", "unread"] => d3d12::<E>(false),
         _ => Err(format!(
-            "{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]] [--trace FILE | --live ADDRESS [--wait]]",
-            E::NAME
+            "{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]]{} [--trace FILE | --live ADDRESS [--wait]]",
+            E::NAME,
+            E::OPTIONS.iter().map(|option| format!(" [{option} FILE]")).collect::<String>()
         )
         .into()),
     }
@@ -127,10 +131,8 @@ fn d3d12<E: Example>(_: bool) -> Result<(), Box<dyn Error>> {
 mod unread {
     use allotment::device::QueueDevice as _;
     use allotment::device::d3d12::{Descriptor, Device, ImageViewDesc, ResourceInfo};
-    use allotment::device::{
-        BufferDesc, DeviceError, ImageDesc, QueueIndex, Submission, TimelinePoint, TimelineValue,
-    };
-    use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample};
+    use allotment::device::{BufferDesc, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
+    use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample, SampleList};
     use windows::Win32::Graphics::Direct3D12::{D3D12_RESOURCE_STATES, ID3D12Resource};
 
     /// Reads nothing.
@@ -140,6 +142,8 @@ mod unread {
         type TextureView = ();
 
         const SAMPLED: D3D12_RESOURCE_STATES = D3d12Reader::SAMPLED;
+        const RGBA8: u32 = D3d12Reader::RGBA8;
+        const BC7: Option<u32> = D3d12Reader::BC7;
 
         fn new(device: &Device, _: u32) -> Result<Self, DeviceError> {
             Ok(Self(device.clone()))
@@ -147,10 +151,6 @@ mod unread {
 
         fn buffer_info(&self, size: u64, _: bool) -> ResourceInfo<'static> {
             BufferDesc::new(size).into()
-        }
-
-        fn texture_desc(extent: [u32; 2]) -> ImageDesc {
-            D3d12Reader::texture_desc(extent)
         }
 
         fn texture_view_info() -> ImageViewDesc {
@@ -183,6 +183,16 @@ mod unread {
             _: &Sample<'_, Device>,
         ) -> Result<TimelineValue, DeviceError> {
             // SAFETY: there are no reads.
+            unsafe { self.submit(queue, waits, &[]) }
+        }
+
+        unsafe fn sample_list(
+            &self,
+            queue: QueueIndex,
+            waits: &[TimelinePoint],
+            _: &SampleList<'_, Device>,
+        ) -> Result<TimelineValue, DeviceError> {
+            // SAFETY: as above.
             unsafe { self.submit(queue, waits, &[]) }
         }
     }

@@ -40,7 +40,7 @@ macro_rules! main {
 pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
-    let arguments = trace::other_arguments();
+    let arguments = trace::other_arguments(&[]);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     run_on::<E>(&arguments)?;
     trace::finish()

@@ -22,17 +22,20 @@ const OPTIONS: [&str; 2] = ["--trace", "--live"];
 
 const WAIT: &str = "--wait";
 
-/// Returns the program's arguments without `--trace FILE`, `--live ADDRESS` and `--wait`.
-pub(crate) fn other_arguments() -> Vec<String> {
+/// Returns the program's arguments without `--trace FILE`, `--live ADDRESS` and `--wait`, and without other options that have
+/// a value.
+pub(crate) fn other_arguments(options: &[&str]) -> Vec<String> {
     let mut arguments: Vec<_> = std::env::args().skip(1).collect();
-    while let Some(at) = arguments.iter().position(|argument| OPTIONS.contains(&argument.as_str())) {
+    let is_option = |argument: &String| OPTIONS.iter().chain(options).any(|option| option == argument);
+    while let Some(at) = arguments.iter().position(is_option) {
         arguments.drain(at..(at + 2).min(arguments.len()));
     }
     arguments.retain(|argument| argument != WAIT);
     arguments
 }
 
-fn value_of(option: &str) -> Option<String> {
+/// Returns the argument after an option.
+pub(crate) fn value_of(option: &str) -> Option<String> {
     std::env::args().skip_while(|argument| argument != option).nth(1)
 }
 

@@ -10,9 +10,9 @@ use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
     CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect,
-    ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageRegion, ImageShape, ImageViewSupport,
-    ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, TexelLayout,
-    Tiling, TransferUsage,
+    ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageDimension, ImageRegion, ImageShape,
+    ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission,
+    TexelBlock, TexelLayout, Tiling, TransferUsage,
 };
 
 /// The dimensions of an image.
@@ -60,6 +60,22 @@ impl Shape {
         let ImageShape { extent: [width, height, depth], samples, texels, .. } = self.image;
         let is_sampled = texels == TexelBlock::new(4).into() && [depth, samples] == [1, 1];
         is_sampled.then_some([width, height])
+    }
+
+    /// Returns where a mip level of a layer begins, in bytes from the image's start, with its width and height.
+    pub(super) fn sampled_level(&self, mip_level: u32, array_layer: u32) -> Option<(u64, [u32; 2])> {
+        let is_there = mip_level < self.image.mip_levels && array_layer < self.image.array_layers;
+        let [width, height, _] = self.image.level(mip_level);
+        is_there.then(|| (self.start(ImageAspect::Color, mip_level, array_layer), [width, height]))
+    }
+
+    /// Returns the number of the smallest mip level.
+    pub(super) fn last_level(&self) -> u32 {
+        self.image.mip_levels - 1
+    }
+
+    pub(super) fn is_cube(&self) -> bool {
+        self.image.dimension == ImageDimension::Cube
     }
 
     /// Returns the bytes of an aspect of a mip level of one layer.

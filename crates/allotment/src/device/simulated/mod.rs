@@ -43,6 +43,7 @@ mod profile;
 mod queues;
 mod reads;
 mod resources;
+mod sample_list;
 mod samples;
 
 use core::time::Duration;
@@ -63,6 +64,7 @@ pub use profile::Profile;
 use queues::Queues;
 pub use reads::SimulatedRead;
 use resources::Users;
+pub use sample_list::SimulatedSampleList;
 pub use samples::SimulatedSample;
 
 /// The simulated GPU. A clone refers to the same device.

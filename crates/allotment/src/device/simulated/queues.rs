@@ -17,6 +17,7 @@ use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::{DescriptorRead, READS, WRITES, check_memory};
 use super::resources::{InUse, ResourceRange};
+use super::sample_list::ListedSamples;
 use super::samples::TextureSamples;
 use super::{SimulatedGpu, ValidationErrors, images};
 use crate::device::{
@@ -131,6 +132,7 @@ pub(super) enum Task {
     Copy(SimulatedCopy),
     Read(DescriptorRead),
     Sample(TextureSamples),
+    SampleList(ListedSamples),
 }
 
 impl Task {
@@ -140,6 +142,7 @@ impl Task {
             Self::Copy(copy) => [&copy.from.memory, &copy.to.memory],
             Self::Read(read) => read.memories(),
             Self::Sample(samples) => samples.memories(),
+            Self::SampleList(samples) => samples.memories(),
         }
     }
 
@@ -156,6 +159,11 @@ impl Task {
                 let (to, written) = samples.written();
                 each(to, written, Access::Write);
             }
+            Self::SampleList(samples) => {
+                let [(list, read), (to, written)] = samples.accesses();
+                each(list, read, Access::Read);
+                each(to, written, Access::Write);
+            }
         }
     }
 
@@ -166,6 +174,7 @@ impl Task {
             Self::Copy(copy) => copy.run(),
             Self::Read(read) => read.run(&work.names, &work.validation_errors, reads),
             Self::Sample(samples) => samples.run(&work.names, &work.validation_errors, reads),
+            Self::SampleList(samples) => samples.run(&work.names, &work.validation_errors, reads),
         }
     }
 }

@@ -97,32 +97,41 @@ impl Texture {
     fn sample(&self, sampler: &SamplerDesc, x: u64, y: u64) -> [u8; 4] {
         let [width, height] = self.extent.map(u64::from);
         let [u, v, _] = sampler.address;
-        match (addressed(u, x, width), addressed(v, y, height)) {
+        match (addressed(u, x as i64, width), addressed(v, y as i64, height)) {
             (Some(x), Some(y)) => {
                 let mut texel = [0; 4];
                 self.memory.read(self.start + 4 * (y * width + x), &mut texel);
                 texel
             }
-            _ => match sampler.border {
-                BorderColor::TransparentBlack => [0; 4],
-                BorderColor::OpaqueBlack => [0, 0, 0, u8::MAX],
-                BorderColor::OpaqueWhite => [u8::MAX; 4],
-            },
+            _ => border(sampler),
         }
     }
 }
 
-/// Returns the texel along an axis that stands for the one at `at`; `None` for the border.
-fn addressed(mode: AddressMode, at: u64, length: u64) -> Option<u64> {
-    match mode {
-        AddressMode::Repeat => Some(at % length),
-        AddressMode::MirroredRepeat => {
-            let at = at % (2 * length);
-            Some(at.min(2 * length - 1 - at))
-        }
-        AddressMode::ClampToEdge => Some(at.min(length - 1)),
-        AddressMode::ClampToBorder => (at < length).then_some(at),
+/// Returns the color of the border of a sampler.
+pub(super) fn border(sampler: &SamplerDesc) -> [u8; 4] {
+    match sampler.border {
+        BorderColor::TransparentBlack => [0; 4],
+        BorderColor::OpaqueBlack => [0, 0, 0, u8::MAX],
+        BorderColor::OpaqueWhite => [u8::MAX; 4],
     }
+}
+
+/// Returns the texel along an axis that stands for the one at `at`; `None` for the border.
+pub(super) fn addressed(mode: AddressMode, at: i64, length: u64) -> Option<u64> {
+    // Lengths of images are 32-bit numbers.
+    let length = length as i64;
+    let texel = match mode {
+        AddressMode::Repeat => at.rem_euclid(length),
+        AddressMode::MirroredRepeat => {
+            let at = at.rem_euclid(2 * length);
+            at.min(2 * length - 1 - at)
+        }
+        AddressMode::ClampToEdge => at.clamp(0, length - 1),
+        AddressMode::ClampToBorder if (0..length).contains(&at) => at,
+        AddressMode::ClampToBorder => return None,
+    };
+    u64::try_from(texel).ok()
 }
 
 /// Returns the texture that a descriptor names, or the validation error.
@@ -139,7 +148,7 @@ fn texture(found: Found, names: &Names) -> Result<Texture, &'static str> {
 }
 
 /// Returns the description of a sampler, or the validation error.
-fn sampler(found: Found, names: &Names) -> Result<SamplerDesc, &'static str> {
+pub(super) fn sampler(found: Found, names: &Names) -> Result<SamplerDesc, &'static str> {
     let desc = match found {
         Found::Sampler(None, _) => SamplerDesc::default(),
         Found::Sampler(Some(name), _) => match names.get(name) {
@@ -212,12 +221,15 @@ mod tests {
     #[test]
     fn what_lies_beyond_a_texture_is_as_the_address_mode_says() {
         for (mode, expected) in [
-            (AddressMode::Repeat, [0, 1, 2, 0, 1, 2, 0, 1].map(Some)),
-            (AddressMode::MirroredRepeat, [0, 1, 2, 2, 1, 0, 0, 1].map(Some)),
-            (AddressMode::ClampToEdge, [0, 1, 2, 2, 2, 2, 2, 2].map(Some)),
-            (AddressMode::ClampToBorder, [Some(0), Some(1), Some(2), None, None, None, None, None]),
+            (AddressMode::Repeat, [1, 2, 0, 1, 2, 0, 1, 2, 0, 1].map(Some)),
+            (AddressMode::MirroredRepeat, [1, 0, 0, 1, 2, 2, 1, 0, 0, 1].map(Some)),
+            (AddressMode::ClampToEdge, [0, 0, 0, 1, 2, 2, 2, 2, 2, 2].map(Some)),
+            (
+                AddressMode::ClampToBorder,
+                [None, None, Some(0), Some(1), Some(2), None, None, None, None, None],
+            ),
         ] {
-            let found: Vec<_> = (0..8).map(|at| addressed(mode, at, 3)).collect();
+            let found: Vec<_> = (-2..8).map(|at| addressed(mode, at, 3)).collect();
             assert_eq!(found, expected, "{mode:?}");
         }
     }

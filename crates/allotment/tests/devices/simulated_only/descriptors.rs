@@ -2,13 +2,13 @@
 
 use allotment::device::simulated::{
     Profile, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedImageUse, SimulatedRead,
-    SimulatedSample, SimulatedSampler,
+    SimulatedSample, SimulatedSampleList, SimulatedSampler,
 };
 use allotment::device::{
     AddressMode, BorderColor, BufferDesc, BufferDevice as _, BufferUse, Compare, DescriptionError,
     DescriptionLimit, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
-    DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeIndex,
-    QueueDevice as _, SamplerDesc, ShaderVisibleHeapType, TimelinePoint, TimelineValue,
+    DeviceError, ImageDesc, ImageDevice as _, ImageViewDimension, MemoryDesc, MemoryDevice as _,
+    MemoryTypeIndex, QueueDevice as _, SamplerDesc, ShaderVisibleHeapType, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test};
@@ -43,6 +43,7 @@ pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
         reads_that_nothing_can_make_are_refused,
         a_texture_that_cannot_be_sampled_is_a_complaint,
         samples_that_nothing_can_make_are_refused,
+        a_list_of_samples_that_nothing_can_make_is_refused_or_a_complaint,
         a_profile_may_have_smaller_limits,
         whichever_call_fails_no_heap_or_sampler_is_left_behind,
         a_lost_device_reads_nothing_and_lets_everything_go,
@@ -471,6 +472,60 @@ fn samples_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
         assert_eq!(refused, Err(why), "{wrong:?}");
         assert_eq!(rig.gpu.fixture().complaints_about("submit_samples: "), count);
     }
+}
+
+fn a_list_of_samples_that_nothing_can_make_is_refused_or_a_complaint(rig: &Rig<'_>) {
+    let device = rig.device();
+    let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
+    // SAFETY: live, and large enough.
+    let image = unsafe { device.create_image(&ImageDesc::new(1, 1, 4), memory, 0) }.unwrap();
+    let (staging, heap, samplers) = (rig.heap(STAGING, 1), rig.heap(RESOURCES, 2), rig.heap(SAMPLERS, 1));
+    heap.write(0, &SimulatedDescriptor::Image { image: &image, usage: SimulatedImageUse::Sampled });
+    heap.write_null(1..2);
+    samplers.write_null(0..1);
+    // The middle of the first level: two entries, of which the second is for a texel that the picture does not have.
+    let entry = |to: u32| [0.5_f32.to_bits(), 0.5_f32.to_bits(), 0, 0, to].map(u32::to_ne_bytes).concat();
+    let list = rig.written(&[entry(1), entry(2)].concat());
+    let to = rig.written(&[1; 8]);
+    let good = SimulatedSampleList {
+        resources: heap.raw(),
+        texture: 0,
+        dimension: ImageViewDimension::D2,
+        samplers: samplers.raw(),
+        sampler: 0,
+        coordinates: &list.handle(),
+        coordinates_offset: 0,
+        count: 1,
+        to: &to.handle(),
+    };
+    // SAFETY: everything lives until the wait below; what is wrong the device refuses or reports.
+    let submit = |list| unsafe { device.submit_sample_lists(FIRST, &[], &[list]) };
+    let beyond = |offset, size| DeviceError::OutOfRange { offset, size, available: 40 };
+    for (count, (wrong, why)) in (1..).zip([
+        (SimulatedSampleList { resources: staging.raw(), ..good }, DeviceError::NotShaderVisible),
+        (SimulatedSampleList { samplers: staging.raw(), ..good }, DeviceError::NotShaderVisible),
+        (SimulatedSampleList { dimension: ImageViewDimension::D3, ..good }, DeviceError::Unsupported),
+        (SimulatedSampleList { count: 3, ..good }, beyond(0, 60)),
+        (SimulatedSampleList { coordinates_offset: 21, ..good }, beyond(21, 20)),
+    ]) {
+        assert_eq!(submit(wrong), Err(why), "{wrong:?}");
+        assert_eq!(rig.gpu.fixture().complaints_about("submit_sample_lists: "), count);
+    }
+    for (count, list) in [
+        (0, good),
+        (1, SimulatedSampleList { texture: 1, ..good }),
+        (2, SimulatedSampleList { dimension: ImageViewDimension::Cube, ..good }),
+        (3, SimulatedSampleList { sampler: 1, ..good }),
+        (4, SimulatedSampleList { count: 2, ..good }),
+    ] {
+        let value = submit(list).unwrap();
+        rig.gpu.wait(rig.gpu.submitted(FIRST, value));
+        assert_eq!(rig.gpu.fixture().complaints_about("sample: "), count, "{list:?}");
+    }
+    // SAFETY: from this device, and no queue uses it, as below.
+    unsafe { device.destroy_image(image) };
+    // SAFETY: as above.
+    unsafe { device.free_memory(memory) };
 }
 
 fn a_profile_may_have_smaller_limits(rig: &Rig<'_>) {

@@ -15,7 +15,10 @@ use super::following::{
     a_binding_set_and_a_bindless_slot_follow_what_defragmentation_moves,
     descriptors_follow_through_many_frames_of_moves_creations_and_drops,
 };
-use super::textures::textures_are_sampled_through_their_descriptors_and_samplers;
+use super::textures::{
+    each_texel_of_each_mip_level_and_face_is_sampled_through_views,
+    textures_are_sampled_through_their_descriptors_and_samplers,
+};
 use super::{texels, views};
 use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
@@ -62,6 +65,7 @@ pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
         a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone,
         a_draw_reads_what_its_set_had_bound,
         textures_are_sampled_through_their_descriptors_and_samplers,
+        each_texel_of_each_mip_level_and_face_is_sampled_through_views,
         a_binding_set_and_a_bindless_slot_follow_what_defragmentation_moves,
         descriptors_follow_through_many_frames_of_moves_creations_and_drops,
     ]);
