@@ -18,7 +18,7 @@ use core::error::Error;
 use std::sync::Arc;
 
 use allotment::descriptor::{Binding, BindingSet};
-use allotment::device::{DescriptorDevice, QueueIndex, SamplerDesc};
+use allotment::device::{DescriptorDevice, ImageViewDesc, QueueIndex, SamplerDesc};
 use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_readers::{DescriptorReader, Sample};
 
@@ -47,18 +47,15 @@ where
     let shader = R::new(gpu.device(), descriptors.resources().statistics().capacity)?;
 
     let options = MemoryUsage::GpuOnly.with_name("albedo");
-    let image = gpu.create_image(&R::texture_desc([TEXTURE; 2]).into(), &options)?;
+    let image = Arc::new(gpu.create_image(&R::texture_desc([TEXTURE; 2]).into(), &options)?);
     gpu.uploads().write_image(&image, &texels(TEXTURE))?; // shaders sample it from then on
+    let albedo = Arc::new(gpu.create_image_view(&image, &ImageViewDesc::sampled())?);
+    drop(image); // the view keeps it alive
 
-    // The material: a table with the texture, which keeps view and image alive, and a sampler from the cache.
+    // The material: a table with the texture, which keeps the view alive, and a sampler from the cache.
     let layout = descriptors.binding_layout(&[Binding::mutable("albedo")])?;
     let mut material = BindingSet::new(&layout)?;
-    let handle = image.handle();
-    // SAFETY: the image is of that description. It is destroyed after its view.
-    let albedo = Arc::new((unsafe { shader.texture_view(&handle) }?, image));
-    // SAFETY: the table keeps the view and the image alive.
-    let descriptor = unsafe { R::texture_descriptor(&handle, &albedo.0) };
-    material.bind(0, 0, &descriptor, Some(albedo.clone()))?;
+    material.bind_view(0, 0, &albedo)?;
     let sampler = descriptors.samplers().get(&SamplerDesc::default())?;
 
     let options = MemoryUsage::GpuOnly.with_name("picture");
