@@ -107,6 +107,8 @@ mod guide {
     struct StreamingAWorld;
     #[doc = include_str!("../../../docs/guide/bindless.md")]
     struct Bindless;
+    #[doc = include_str!("../../../docs/guide/textures.md")]
+    struct Textures;
     #[doc = include_str!("../../../docs/guide/defragmenting.md")]
     struct Defragmenting;
     #[doc = include_str!("../../../docs/guide/coming-from-vma.md")]

@@ -5,7 +5,8 @@ use std::fs;
 use crate::guide;
 
 /// A page, and the folder of the example whose code it shows.
-const PAGES: [(&str, &str); 1] = [("a-vulkan-renderer.md", "vulkan_renderer")];
+const PAGES: [(&str, &str); 2] =
+    [("a-vulkan-renderer.md", "vulkan_renderer"), ("textures.md", "textured_scene")];
 
 fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
