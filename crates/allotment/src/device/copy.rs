@@ -4,7 +4,7 @@ use core::fmt;
 
 use bitflags::bitflags;
 
-use super::{Device, ImageAspect, Limits, TexelLayout};
+use super::{Device, ImageAspect, ImageRegion, Limits, TexelLayout};
 
 bitflags! {
     /// The copies that a buffer was created for; see
@@ -179,6 +179,44 @@ impl<D: Device> fmt::Debug for FullImageCopy<'_, D> {
             .field("from", &self.from)
             .field("to", &self.to)
             .field("info", &self.info)
+            .field("before", &self.before)
+            .field("after", &self.after)
+            .finish()
+    }
+}
+
+/// Texels that the CPU copies from its own memory into an image: see
+/// [`ImageDevice::write_image_from_host`](crate::device::ImageDevice::write_image_from_host).
+pub struct HostImageWrite<'a, D: Device> {
+    /// The texels of the box: slice by slice, row of blocks by row of blocks, without padding.
+    pub bytes: &'a [u8],
+    /// The image.
+    pub image: &'a D::Image,
+    /// The box of texels of one aspect of a subresource, with at least one texel.
+    pub region: ImageRegion,
+    /// How the texels of the image's format lie in a buffer, for all of its aspects.
+    pub texels: TexelLayout,
+    /// The state that the subresource is in, with all of its aspects: the default state, or that after an earlier write.
+    pub before: D::ImageState,
+    /// The state that it is in afterwards.
+    pub after: D::ImageState,
+}
+
+impl<D: Device> Clone for HostImageWrite<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for HostImageWrite<'_, D> {}
+
+impl<D: Device> fmt::Debug for HostImageWrite<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostImageWrite")
+            .field("bytes", &self.bytes.len())
+            .field("image", &self.image)
+            .field("region", &self.region)
+            .field("texels", &self.texels)
             .field("before", &self.before)
             .field("after", &self.after)
             .finish()

@@ -239,6 +239,13 @@ impl ImageShape {
     }
 }
 
+impl PartRegions<'_> {
+    /// Returns the mip levels and the array layers that the regions are of.
+    pub(crate) fn subresources(&self) -> (Range<u32>, Range<u32>) {
+        (self.levels.clone(), self.layers.clone())
+    }
+}
+
 impl Iterator for PartRegions<'_> {
     type Item = PartRegion;
 

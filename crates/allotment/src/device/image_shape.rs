@@ -46,6 +46,9 @@ pub struct ImageShape {
     /// Whether shaders may sample it: `VK_IMAGE_USAGE_SAMPLED_BIT`; in Direct3D 12 all images without
     /// `D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE`.
     pub is_sampled: bool,
+    /// Whether the CPU can copy texels into it, without staging memory and without a queue
+    /// ([`write_image_from_host`](super::ImageDevice::write_image_from_host)): `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`.
+    pub is_host_writable: bool,
 }
 
 /// A box of texels of one aspect of a subresource.
@@ -78,6 +81,7 @@ impl ImageShape {
     pub const fn new(extent: [u32; 3], texels: TexelLayout) -> Self {
         let (mip_levels, array_layers, samples) = (1, 1, 1);
         let (transfer_usage, whole_levels, is_sampled) = (TransferUsage::all(), false, true);
+        let is_host_writable = false;
         let dimension = if extent[2] > 1 { ImageDimension::D3 } else { ImageDimension::D2 };
         let format = 0;
         Self {
@@ -91,6 +95,7 @@ impl ImageShape {
             transfer_usage,
             whole_levels,
             is_sampled,
+            is_host_writable,
         }
     }
 

@@ -56,7 +56,9 @@ mod waves;
 pub use address::AddressError;
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandAllocator;
-pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};
+pub use copy::{
+    BufferCopy, CopyDirection, FullImageCopy, HostImageWrite, ImageCopy, TexelBlock, TransferUsage,
+};
 pub use copy_error::CopyError;
 pub use description::{DescriptionError, DescriptionLimit, DescriptorTypeReason};
 pub use descriptors::{
@@ -64,8 +66,8 @@ pub use descriptors::{
     DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 pub use error::DeviceError;
-pub(crate) use image_part::PartRegion;
 pub use image_part::{ImageDataOrder, ImagePart};
+pub(crate) use image_part::{PartRegion, PartRegions};
 pub use image_shape::{ImageCopyError, ImageRegion, ImageShape};
 pub use image_view::{
     ImageViewAspect, ImageViewDesc, ImageViewDimension, ImageViewError, ImageViewParameters,

@@ -6,6 +6,8 @@
 //!       piece             as many rows of blocks as are staged at once  its copy is added to the batch that is open then
 //! ```
 //!
+//! What can be copied by the CPU itself, into images that are new, is not staged: see `host_writes`.
+//!
 //! # States
 //!
 //! A copy has to name the state that the subresource is in. The library knows that state, unless the program said that it
@@ -21,33 +23,38 @@ use super::handle::UploadHandle;
 use super::image_write::{ImageRows, ImageWrite, InPlace, Reader, TexelSource};
 use super::lane::{LaneState, Piece, StagedImage};
 use super::uploader::{Stay, Uploader};
-use crate::device::{Device, ImageCopyError, ImageShape, PartRegion, QueueKind, TexelLayout, TransferUsage};
+use crate::device::{
+    Device, ImageCopyError, ImageRegion, ImageShape, PartRegion, QueueKind, TexelLayout, TransferUsage,
+};
 use crate::lifetime::TimelinePoints;
 use crate::memory::resource::{SharedStates, SubresourceState};
 use crate::memory::{Image, MappedBuffer, ShortName};
 use crate::sync::locked;
 
 /// A write of an image, once its part is known to be there.
-struct Write<'a, D: Device> {
-    to: &'a Image<D>,
-    shape: &'a ImageShape,
-    states: SharedStates<D::ImageState>,
-    after: D::ImageState,
+pub(super) struct Write<'a, D: Device> {
+    pub(super) to: &'a Image<D>,
+    pub(super) shape: &'a ImageShape,
+    pub(super) states: SharedStates<D::ImageState>,
+    pub(super) after: D::ImageState,
     /// All aspects are written.
     all_aspects: bool,
     /// The texels of the format, also of one that the library does not know.
-    texels: TexelLayout,
+    pub(super) texels: TexelLayout,
     /// What the copies wait for, where the image has been used before.
     points: TimelinePoints,
-    handle: Option<&'a UploadHandle>,
+    pub(super) handle: Option<&'a UploadHandle>,
 }
 
 impl<D: Device> Uploader<D> {
     /// Writes a part of an image, or all of it. `bytes` has the texels of each mip level, array layer and aspect, in the order
     /// of the [part](crate::device::ImagePart): slice by slice, row by row, without padding; of a compressed format, rows of
-    /// blocks. The bytes are staged, and are in place when the points that [`submit`](Self::submit) returns are reached.
+    /// blocks. The bytes are in place when the points that [`submit`](Self::submit) returns are reached.
     ///
-    /// Where the image has been used before, the copies wait for all work that any queue was given before this call.
+    /// The CPU copies them into the image at once where the device can and the image is new: no work was given what is written
+    /// ([`UploaderDesc::copies_from_host`](super::UploaderDesc::copies_from_host)). Elsewhere they are staged. Where the image has been used before, the copies
+    /// wait for all work that any queue was given before this call. A program whose own commands use an image before its first
+    /// upload says so by [`Image::set_state`] or [`Image::forget_state`].
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -219,7 +226,7 @@ impl<D: Device> Uploader<D> {
                 // It may be in use: by work of any queue.
                 write_of.points = self.tracker().submitted();
             }
-            for region in regions {
+            for region in self.copy_regions(&write_of, regions, &mut source, written)? {
                 self.stage_region(&write_of, &region, &mut source, written)?;
             }
             Ok(())
@@ -253,7 +260,7 @@ impl<D: Device> Uploader<D> {
             if !device.can_copy_between_states(kind, before, write.after) {
                 return Err(ImageCopyError::States { queue }.into());
             }
-            is_used |= write.known(&part) != SubresourceState::Initial;
+            is_used |= !matches!(write.known(&part), SubresourceState::Initial | SubresourceState::Staging);
             wanted =
                 part.bytes().and_then(|bytes| wanted.checked_add(bytes)).ok_or(ImageCopyError::TooLarge)?;
             let ends_here = length.is_some_and(|length| length < wanted);
@@ -276,7 +283,7 @@ impl<D: Device> Uploader<D> {
         written: &mut u64,
     ) -> Result<(), UploadError> {
         let PartRegion { region, texel } = *part;
-        let [width, height, depth] = region.extent;
+        let [width, _, depth] = region.extent;
         if region.extent.contains(&0) {
             // As for buffers: no copy of size 0.
             return Ok(());
@@ -287,75 +294,90 @@ impl<D: Device> Uploader<D> {
         let (rows, row, pitch) = (part.rows(), part.row_bytes(), texel.row_pitch(width, limits));
         let lane = self.lane_of(false);
         lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
-        // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
-        let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
-        let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit) || write.shape.whole_levels;
-        let (step, slices) = if whole { (rows, depth) } else { (fit.clamp(1, rows), 1) };
-        for z in (0..depth).step_by(slices as usize) {
-            for first in (0..rows).step_by(step as usize) {
-                let count = step.min(rows - first);
-                let y = first * texel.height;
-                let mut now = region;
-                now.origin = [region.origin[0], region.origin[1] + y, region.origin[2] + z];
-                now.extent = [width, (count * texel.height).min(height - y), slices];
-                // If the offset alignment is not a power of two, the aligned offset may lie further in: request
-                // that many bytes more.
-                let bytes = pitch * u64::from(count) * u64::from(slices);
-                let piece = Piece {
-                    size: bytes + texel.offset(1, limits),
-                    alignment: limits.image_copy_offset_alignment,
-                    target: None,
-                    is_callers: is_callers(source),
-                    handle: write.handle,
+        let fit = lane.piece() / pitch.max(1);
+        for (now, count) in pieces(part, fit, write.shape.whole_levels) {
+            let slices = now.extent[2];
+            // If the offset alignment is not a power of two, the aligned offset may lie further in: request
+            // that many bytes more.
+            let bytes = pitch * u64::from(count) * u64::from(slices);
+            let piece = Piece {
+                size: bytes + texel.offset(1, limits),
+                alignment: limits.image_copy_offset_alignment,
+                target: None,
+                is_callers: is_callers(source),
+                handle: write.handle,
+            };
+            let fill = |staging: &MappedBuffer<D>, at| {
+                let at = texel.offset(at, limits);
+                // SAFETY: this range of staging memory belongs to this thread until its copy is recorded: no queue
+                // reads it and no thread writes it.
+                let filled = unsafe {
+                    staging.write_in_place(at, bytes as usize, |bytes| {
+                        source.fill(&mut ImageRows::new(now, row as usize, pitch as usize, bytes))
+                    })
                 };
-                let fill = |staging: &MappedBuffer<D>, at| {
-                    let at = texel.offset(at, limits);
-                    // SAFETY: this range of staging memory belongs to this thread until its copy is recorded: no queue
-                    // reads it and no thread writes it.
-                    let filled = unsafe {
-                        staging.write_in_place(at, bytes as usize, |bytes| {
-                            source.fill(&mut ImageRows::new(now, row as usize, pitch as usize, bytes))
-                        })
-                    };
-                    filled?
-                };
-                let record = |batch: &mut LaneState<D>, from_offset| {
-                    write.to.with_owned(|owned, moved_at| {
-                        self.check_owner(owned.tracker(), owned.allocation())?;
-                        // Of now: another thread may have written it since the first look.
-                        let device = self.memory.allocator().device();
-                        let before = write.before(device, part)?;
-                        // Another queue executes the copy by which defragmentation moved the target.
-                        let points = moved_at.into_iter().chain(write.points.points());
-                        points.for_each(|point| batch.wait_for(point));
-                        batch.add_image(StagedImage {
-                            image: owned.handle().clone(),
-                            states: Arc::clone(&write.states),
-                            was: write.known(part),
-                            from_offset: texel.offset(from_offset, limits),
-                            row_pitch: pitch,
-                            rows: count,
-                            mip_level: now.mip_level,
-                            array_layer: now.array_layer,
-                            aspect: now.aspect,
-                            origin: now.origin,
-                            extent: now.extent,
-                            texels: write.texels,
-                            before,
-                            after: write.after,
-                        });
-                        Ok::<_, UploadError>(())
-                    })?;
-                    // Before a step can come: the recording is open that keeps it away.
-                    write.to.with_states(|_| ());
-                    Ok(())
-                };
-                lane.stage(&self.memory, &piece, fill, record)?;
-                *written += row * u64::from(count) * u64::from(slices);
-            }
+                filled?
+            };
+            let record = |batch: &mut LaneState<D>, from_offset| {
+                write.to.with_owned(|owned, moved_at| {
+                    self.check_owner(owned.tracker(), owned.allocation())?;
+                    // Of now: another thread may have written it since the first look.
+                    let device = self.memory.allocator().device();
+                    let before = write.before(device, part)?;
+                    // Another queue executes the copy by which defragmentation moved the target.
+                    let points = moved_at.into_iter().chain(write.points.points());
+                    points.for_each(|point| batch.wait_for(point));
+                    batch.add_image(StagedImage {
+                        image: owned.handle().clone(),
+                        states: Arc::clone(&write.states),
+                        was: write.known(part),
+                        from_offset: texel.offset(from_offset, limits),
+                        row_pitch: pitch,
+                        rows: count,
+                        mip_level: now.mip_level,
+                        array_layer: now.array_layer,
+                        aspect: now.aspect,
+                        origin: now.origin,
+                        extent: now.extent,
+                        texels: write.texels,
+                        before,
+                        after: write.after,
+                    });
+                    Ok::<_, UploadError>(())
+                })?;
+                // Before a step can come: the recording is open that keeps it away.
+                write.to.with_states(|_| ());
+                Ok(())
+            };
+            lane.stage(&self.memory, &piece, fill, record)?;
+            *written += row * u64::from(count) * u64::from(slices);
         }
         Ok(())
     }
+}
+
+/// Splits a region, with at least one texel, into boxes of as many rows of blocks of one slice as `fit`, or of all slices if
+/// the whole region fits or is not to be split. Returns them with their rows of blocks.
+pub(super) fn pieces(
+    part: &PartRegion,
+    fit: u64,
+    is_whole: bool,
+) -> impl Iterator<Item = (ImageRegion, u32)> + use<> {
+    let PartRegion { region, texel } = *part;
+    let ([width, height, depth], rows) = (region.extent, part.rows());
+    let is_whole = is_whole || u64::from(rows) * u64::from(depth) <= fit;
+    let fit = u32::try_from(fit).unwrap_or(u32::MAX);
+    let (step, slices) = if is_whole { (rows, depth) } else { (fit.clamp(1, rows.max(1)), 1) };
+    let starts = move |end: u32, step: u32| (0..end).step_by(step.max(1) as usize);
+    starts(depth, slices).flat_map(move |z| {
+        starts(rows, step).map(move |first| {
+            let (count, y) = (step.min(rows - first), first * texel.height);
+            let mut now = region;
+            now.origin = [region.origin[0], region.origin[1] + y, region.origin[2] + z];
+            now.extent = [width, (count * texel.height).min(height - y), slices];
+            (now, count)
+        })
+    })
 }
 
 fn is_callers<S: TexelSource>(_: &S) -> bool {
@@ -372,7 +394,10 @@ impl<D: Device> Write<'_, D> {
     fn before(&self, device: &D, part: &PartRegion) -> Result<D::ImageState, UploadError> {
         let region = &part.region;
         match self.known(part) {
-            SubresourceState::Initial => Ok(D::ImageState::default()),
+            // What another thread copies now is known before this write begins.
+            SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
+                Ok(D::ImageState::default())
+            }
             SubresourceState::Known(state) => Ok(state),
             SubresourceState::Unknown => {
                 let is_whole = region.extent == self.shape.level_of(region.aspect, region.mip_level);

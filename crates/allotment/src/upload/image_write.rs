@@ -113,11 +113,27 @@ pub(super) trait TexelSource {
 
     /// Writes the next rows.
     fn fill(&mut self, rows: &mut ImageRows<'_>) -> Result<(), UploadError>;
+
+    /// Returns the texels that are left, where they are in memory.
+    fn bytes(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Leaves bytes out, which have been read from there.
+    fn skip(&mut self, _count: usize) {}
 }
 
 /// Bytes in memory, of which those that are left come next.
 impl TexelSource for &[u8] {
     const IS_CALLERS: bool = false;
+
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+
+    fn skip(&mut self, count: usize) {
+        *self = &self[count..];
+    }
 
     fn fill(&mut self, rows: &mut ImageRows<'_>) -> Result<(), UploadError> {
         if rows.row_pitch == rows.row_bytes {

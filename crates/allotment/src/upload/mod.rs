@@ -39,6 +39,7 @@
 mod arena;
 mod error;
 mod handle;
+mod host_writes;
 mod image_uploads;
 mod image_write;
 mod lane;

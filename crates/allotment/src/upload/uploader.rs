@@ -37,8 +37,10 @@ use crate::memory::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UploaderStatistics {
-    /// Bytes that the CPU wrote directly to their target.
+    /// Bytes that the CPU wrote directly to buffers whose memory it can access.
     pub direct_bytes: u64,
+    /// Bytes that the CPU copied directly into images, without staging.
+    pub host_copied_bytes: u64,
     /// Bytes that were staged and copied by a queue, including row padding.
     pub staged_bytes: u64,
     /// Copies of staged bytes. Small consecutive writes share one.
@@ -61,8 +63,8 @@ pub struct UploaderStatistics {
     pub bytes_in_flight: u64,
 }
 
-/// Writes data into buffers and images: directly if the CPU can access the memory and the device does not use it
-/// yet, otherwise through staging memory and a queue.
+/// Writes data into buffers and images: directly if the CPU can access the memory, or copy texels, and the device does not
+/// use it yet, otherwise through staging memory and a queue.
 ///
 /// Staged data is submitted by [`submit`](Self::submit), or earlier: when a quarter of the staging memory is full
 /// (except with [`Refuse`](super::WhenFull::Refuse)), when a staged range is written again, or after 1,024 copies.
@@ -116,6 +118,9 @@ pub struct Uploader<D: Device> {
     /// `None` if images use the same queue as buffers.
     images: Option<Lane<D>>,
     direct_bytes: AtomicU64,
+    host_copied_bytes: AtomicU64,
+    /// The CPU copies into images where the device can.
+    pub(super) copies_from_host: bool,
     /// A call has found that the device is lost.
     is_lost: AtomicBool,
     /// A write had a handle.
@@ -251,6 +256,8 @@ impl<D: Device> Uploader<D> {
             buffers: lane(queue),
             images,
             direct_bytes: AtomicU64::new(0),
+            host_copied_bytes: AtomicU64::new(0),
+            copies_from_host: desc.copies_from_host,
             is_lost: AtomicBool::new(false),
             has_handles: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
@@ -438,12 +445,8 @@ impl<D: Device> Uploader<D> {
         let done = self.visiting_orphans(|| {
             self.while_alive(|| {
                 // For direct writes; staged ones look again.
-                let by = match handle {
-                    _ if self.is_stopped.load(Relaxed) => Interruption::Stopped,
-                    Some(handle) if handle.is_cancelled() => Interruption::Cancelled,
-                    _ => return work(&mut written),
-                };
-                Err(UploadError::from_interruption(by))
+                self.check_open(handle)?;
+                work(&mut written)
             })
         });
         let done = done.map_err(|error| error.interrupted(written, size - written).of(name));
@@ -451,6 +454,20 @@ impl<D: Device> Uploader<D> {
         running.failed = done.is_err() && !running.cancelled;
         drop(running);
         done
+    }
+
+    /// Returns an error where writes are refused, or this one was cancelled.
+    pub(super) fn check_open(&self, handle: Option<&UploadHandle>) -> Result<(), UploadError> {
+        let by = match handle {
+            _ if self.is_stopped.load(Relaxed) => Interruption::Stopped,
+            Some(handle) if handle.is_cancelled() => Interruption::Cancelled,
+            _ => return Ok(()),
+        };
+        Err(UploadError::from_interruption(by))
+    }
+
+    pub(super) fn count_host_copy(&self, bytes: u64) {
+        self.host_copied_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Calls `work`, which may close recordings, and looks at orphans and handles afterwards, with no lock held.
@@ -686,8 +703,11 @@ impl<D: Device> Uploader<D> {
     /// Returns statistics of finished and pending uploads. Queries the progress of the device.
     #[must_use]
     pub fn statistics(&self) -> UploaderStatistics {
-        let direct_bytes = self.direct_bytes.load(Relaxed);
-        let mut statistics = UploaderStatistics { direct_bytes, ..Default::default() };
+        let mut statistics = UploaderStatistics {
+            direct_bytes: self.direct_bytes.load(Relaxed),
+            host_copied_bytes: self.host_copied_bytes.load(Relaxed),
+            ..Default::default()
+        };
         for lane in self.lanes() {
             let (of_lane, open_bytes, (batches, bytes)) = lane.statistics(self.tracker());
             statistics.staged_bytes += of_lane.staged_bytes;

@@ -35,6 +35,19 @@ pub struct UploaderDesc {
     pub image_queue: Option<QueueIndex>,
     /// The policy if staging memory is full of pending bytes. Default: wait for at most a second.
     pub when_full: WhenFull,
+    /// Whether the CPU copies texels into images that the GPU has not been given yet, without staging, where the device can:
+    /// on Vulkan with [`HOST_IMAGE_COPY`], into images with the usage `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`. The bytes of a
+    /// reader or of a closure are staged all the same. Default: yes.
+    ///
+    #[cfg_attr(
+        feature = "vulkan",
+        doc = "[`HOST_IMAGE_COPY`]: crate::device::vulkan::EnabledFeatures::HOST_IMAGE_COPY"
+    )]
+    #[cfg_attr(
+        not(feature = "vulkan"),
+        doc = "[`HOST_IMAGE_COPY`]: crate::device::ImageDevice::write_image_from_host"
+    )]
+    pub copies_from_host: bool,
 }
 
 impl Default for UploaderDesc {
@@ -44,6 +57,7 @@ impl Default for UploaderDesc {
             queue: None,
             image_queue: None,
             when_full: WhenFull::Wait(Duration::from_secs(1)),
+            copies_from_host: true,
         }
     }
 }

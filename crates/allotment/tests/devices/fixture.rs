@@ -55,6 +55,11 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// Formats of each class, of which there are images on some devices of the API.
     fn formats(&self) -> Vec<Format>;
 
+    /// Usage flags of images that the CPU can copy texels into, beside those that are so by themselves.
+    fn host_write_usage(&self) -> u64 {
+        0
+    }
+
     /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
     /// device (a validation layer) may write messages that begin with `about` about it, and no others.
     fn expect_complaints(&self, about: &'static str);

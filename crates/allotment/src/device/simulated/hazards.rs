@@ -19,7 +19,7 @@
 //!
 //! # What is not checked
 //!
-//! Accesses by the CPU, since it has addresses; and accesses of one queue to what an earlier submission of it accessed:
+//! Accesses by the CPU, since it has addresses, but for its [writes of images](super::images); and accesses of one queue to what an earlier submission of it accessed:
 //! every backend separates its own submissions by barriers, and how the application's commands do that is not known.
 
 use core::ops::Range;
@@ -257,6 +257,17 @@ pub(super) fn note(
         earlier.queue.0,
         does(earlier_writes),
     ))
+}
+
+/// Returns whether a queue has accessed any of these bytes in a submission that the host has not seen to be completed, of the
+/// accesses that are [noted](note).
+pub(super) fn is_in_use(memory: &MemoryObject, range: &Range<u64>, seen: &[u64]) -> bool {
+    let accesses = locked(&memory.accesses);
+    let first = accesses.ranges.partition_point(|&(_, end)| end <= range.start);
+    let met = accesses.ranges[first..].iter().take_while(|&&(start, _)| start < range.end).count();
+    let stride = 2 * seen.len();
+    let values = &accesses.values[first * stride..(first + met) * stride];
+    values.iter().zip(seen.iter().cycle()).any(|(value, seen)| value > seen)
 }
 
 /// A range that a task of a submission accesses, by the address of its memory object.

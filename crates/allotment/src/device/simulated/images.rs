@@ -9,8 +9,8 @@ use super::queues::{SimulatedCopy, Steps};
 use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageAspect,
-    ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageDimension, ImageRegion, ImageShape,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, HostImageWrite,
+    ImageAspect, ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageDimension, ImageRegion, ImageShape,
     ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission,
     TexelBlock, TexelLayout, Tiling, TransferUsage,
 };
@@ -105,14 +105,19 @@ impl Shape {
     /// Checks a copy's subresource and box.
     fn check_copy(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Result<(), CopyError> {
         let &ImageCopy { mip_level, array_layer, aspect, origin, extent, texels, .. } = copy;
+        self.check_region(&ImageRegion { aspect, mip_level, array_layer, origin, extent }, texels)
+    }
+
+    /// Checks the subresource and the box of a copy.
+    fn check_region(&self, region: &ImageRegion, texels: TexelLayout) -> Result<(), CopyError> {
+        let &ImageRegion { aspect, mip_level, array_layer, .. } = region;
         // A wrong layout would make the copy read and write other bytes than the caller means.
         if texels != self.image.texels {
             return Err(CopyError::WrongTexel);
         }
         let texel = texels.block(aspect).ok_or(CopyError::NoSuchAspect { aspect })?;
-        let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
         // All copies: the image's shape tells of no missing usage, since all images have both.
-        self.image.check_copy(&region, texel, TransferUsage::empty()).map_err(|error| match error {
+        self.image.check_copy(region, texel, TransferUsage::empty()).map_err(|error| match error {
             ImageCopyError::NoSuchSubresource { .. } => {
                 CopyError::NoSuchSubresource { mip_level, array_layer }
             }
@@ -133,6 +138,23 @@ fn image_shape(desc: &ImageDesc, texels: TexelLayout) -> ImageShape {
 }
 
 impl SimulatedGpu {
+    /// Checks a write by the CPU.
+    fn check_host_write(&self, write: &HostImageWrite<'_, Self>) -> Result<(), DeviceError> {
+        let HostImageWrite { bytes, image, region, texels, .. } = *write;
+        image.range.check_alive()?;
+        image.shape.check_region(&region, texels)?;
+        let texel = texels.block(region.aspect).ok_or(CopyError::WrongTexel)?;
+        let size = texel.span(region.extent, texel.row_bytes(region.extent[0]), texel.rows(region.extent[1]));
+        if !self.shared.profile.host_image_copies || image.shape.image.samples != 1 {
+            return Err(DeviceError::Unsupported);
+        }
+        if size != Some(bytes.len() as u64) || bytes.is_empty() {
+            let (size, available) = (size.unwrap_or(u64::MAX), bytes.len() as u64);
+            return Err(DeviceError::OutOfRange { offset: 0, size, available });
+        }
+        Ok(())
+    }
+
     /// Checks an image copy on a queue of a kind.
     pub(super) fn check_image_copy(
         &self,
@@ -166,21 +188,28 @@ impl SimulatedGpu {
     }
 }
 
+/// Returns where in an image a valid region begins, the steps from there, and its bytes per row, rows and slices.
+fn place(shape: &Shape, region: &ImageRegion, texel: TexelBlock) -> (u64, Steps, [u64; 3]) {
+    // In 64 bits from here on: the check before holds for the sums, not for 32-bit products.
+    let [width, height, depth] = region.extent;
+    let size = [texel.row_bytes(width), texel.rows(height).into(), depth.into()];
+    let [x, y, z] = region.origin;
+    let [level_width, level_height, _] = shape.image.level_of(region.aspect, region.mip_level);
+    let (row, rows) = (texel.row_bytes(level_width), u64::from(texel.rows(level_height)));
+    // The box begins at whole blocks, so the bytes and rows before it are those of the blocks before it.
+    let before = (u64::from(z) * rows + u64::from(texel.rows(y))) * row + texel.row_bytes(x);
+    let first = shape.start(region.aspect, region.mip_level, region.array_layer) + before;
+    (first, Steps { row, slice: rows * row }, size)
+}
+
 /// Converts a valid image copy to rows of bytes.
 pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
     let texel = copy.block().unwrap_or(TexelBlock::new(1));
     let (buffer, image, shape) = (&copy.buffer.range, &copy.image.range, copy.image.shape);
-    // In 64 bits from here on: the check above holds for the sums, not for 32-bit products.
-    let [width, height, depth] = copy.extent;
-    let (width, height, depth) = (texel.row_bytes(width), u64::from(texel.rows(height)), u64::from(depth));
-    let [x, y, z] = copy.origin;
-    let [level_width, level_height, _] = shape.image.level_of(copy.aspect, copy.mip_level);
-    let (row, rows) = (texel.row_bytes(level_width), u64::from(texel.rows(level_height)));
-    // The box begins at whole blocks, so the bytes and rows before it are those of the blocks before it.
-    let before = (u64::from(z) * rows + u64::from(texel.rows(y))) * row + texel.row_bytes(x);
-    let first = shape.start(copy.aspect, copy.mip_level, copy.array_layer) + before;
+    let &ImageCopy { mip_level, array_layer, aspect, origin, extent, .. } = copy;
+    let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
+    let (first, in_image, [width, height, depth]) = place(&shape, &region, texel);
     let in_buffer = Steps { row: copy.row_pitch, slice: copy.row_pitch * u64::from(copy.rows) };
-    let in_image = Steps { row, slice: rows * row };
     let buffer = (InUse::new(buffer), buffer.offset + copy.buffer_offset, in_buffer);
     let image = (InUse::new(image), image.offset + first, in_image);
     let (from, to) = match copy.direction {
@@ -290,7 +319,38 @@ unsafe impl ImageDevice for SimulatedGpu {
     }
 
     fn image_shape(&self, desc: &ImageDesc) -> ImageShape {
-        image_shape(desc, layout(desc.format).unwrap_or(TexelLayout::Unknown))
+        let mut shape = image_shape(desc, layout(desc.format).unwrap_or(TexelLayout::Unknown));
+        shape.is_host_writable =
+            self.shared.profile.host_image_copies && desc.samples == 1 && desc.tiling == Tiling::Optimal;
+        shape
+    }
+
+    fn can_write_from_host(&self, shape: &ImageShape, (): ()) -> bool {
+        shape.is_host_writable
+    }
+
+    unsafe fn write_image_from_host(&self, write: &HostImageWrite<'_, Self>) -> Result<(), DeviceError> {
+        // As Vulkan's function can fail.
+        self.shared.faults.check()?;
+        self.check_host_write(write)
+            .inspect_err(|wrong| self.report(format!("write_image_from_host: {write:?}: {wrong}")))?;
+        let HostImageWrite { bytes, image, region, texels, .. } = *write;
+        let texel = texels.block(region.aspect).unwrap_or(TexelBlock::new(1));
+        let (first, steps, [width, rows, slices]) = place(&image.shape, &region, texel);
+        let (memory, mut left) = (&image.range.memory, bytes);
+        for at in
+            (0..slices).flat_map(|slice| (0..rows).map(move |row| slice * steps.slice + row * steps.row))
+        {
+            let (row, rest) = left.split_at(width as usize);
+            let at = image.range.offset + first + at;
+            // The device's view: the driver makes what it writes visible.
+            if let Some(error) = self.shared.queues.check_host_write(memory, at..at + width) {
+                self.report(error);
+            }
+            memory.write(at, row);
+            left = rest;
+        }
+        Ok(())
     }
 
     fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {

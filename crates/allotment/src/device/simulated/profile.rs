@@ -45,6 +45,8 @@ pub struct Profile {
     pub images: MemoryTypeMask,
     /// The alignment of every resource; sizes are rounded up to it, too.
     pub placement: Alignment,
+    /// Whether the CPU can copy texels into images, as with `VK_EXT_host_image_copy`.
+    pub host_image_copies: bool,
     /// When the device accepts priorities of memory objects.
     pub priorities: PrioritySupport,
     /// The descriptor limits. Strides are the device's own, whatever this says.
@@ -118,6 +120,7 @@ impl Profile {
             buffers: MemoryTypeMask::ALL,
             images: MemoryTypeMask::ALL,
             placement: Alignment::ONE,
+            host_image_copies: false,
             priorities: PrioritySupport::AnyTime,
             descriptors: DESCRIPTORS,
         }
@@ -218,6 +221,7 @@ impl Profile {
         Self {
             heaps: vec![device_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE.union(COHERENT)), memory_type(0, DEVICE.union(CACHED))],
+            host_image_copies: true,
             descriptors: DescriptorLimits {
                 // Not 0 as in the other profiles: allocation must leave out the slots that belong to the driver.
                 resources: ShaderVisibleHeapLimits { reserved: 32, ..DESCRIPTORS.resources },
@@ -247,6 +251,7 @@ impl Profile {
             ],
             // Lazily allocated memory supports attachments only.
             buffers: MemoryTypeMask(0b011),
+            host_image_copies: true,
             limits: Limits {
                 non_coherent_atom_size: alignment(atom),
                 image_copy_offset_alignment: alignment(64),
@@ -346,6 +351,7 @@ impl Profile {
         Self {
             heaps: vec![device_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE.union(CACHED))],
+            host_image_copies: true,
             limits: Limits {
                 buffer_image_granularity: alignment(64),
                 image_copy_offset_alignment: alignment(128),

@@ -389,6 +389,27 @@ impl Queues {
         })
     }
 
+    /// Returns the validation error of a write by the CPU to bytes that a queue uses, or that the host has not seen it to have
+    /// used, if any.
+    pub(super) fn check_host_write(&self, memory: &Arc<MemoryObject>, range: Range<u64>) -> Option<String> {
+        let state = locked(&self.work.state);
+        if state.lost {
+            return None;
+        }
+        let mut is_used = hazards::is_in_use(memory, &range, &state.seen);
+        for task in state.timelines.iter().flat_map(|timeline| &timeline.tasks) {
+            task.each_access(|other, used, _| {
+                let meets = used.start < range.end && range.start < used.end;
+                is_used |= meets && Arc::ptr_eq(other, memory);
+            });
+        }
+        is_used.then(|| {
+            format!(
+                "hazard: the CPU writes the bytes {range:?} of a memory object, which a queue may be using"
+            )
+        })
+    }
+
     pub(super) fn set_paused(&self, paused: bool) {
         locked(&self.work.state).paused = paused;
         self.work.changed.notify_all();

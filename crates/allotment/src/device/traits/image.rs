@@ -2,10 +2,10 @@
 
 use core::fmt::Debug;
 
-use super::MemoryDevice;
+use super::{Device, MemoryDevice};
 use crate::device::{
-    DeviceError, ImageAspect, ImageDesc, ImageShape, ImageViewSupport, MemoryDesc, QueueKind, Requirements,
-    ResourceKind,
+    DeviceError, HostImageWrite, ImageAspect, ImageDesc, ImageShape, ImageViewSupport, MemoryDesc, QueueKind,
+    Requirements, ResourceKind,
 };
 
 /// A device with images that are bound to its memory.
@@ -71,6 +71,35 @@ pub unsafe trait ImageDevice: MemoryDevice {
     /// that discards its texels.
     fn discards_from_any_state(&self) -> bool {
         false
+    }
+
+    /// Returns true where the CPU can leave an image of this shape in the state `after` when it
+    /// [copies texels](Self::write_image_from_host) into it. By default it cannot copy any.
+    fn can_write_from_host(&self, shape: &ImageShape, after: Self::ImageState) -> bool {
+        let _ = (shape, after);
+        false
+    }
+
+    /// Copies texels from the CPU's memory into an image, and transitions the subresource from the state `before` to `after`.
+    /// They are there when the call returns: all that is submitted to a queue from then on sees them.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; the contents of the subresource are undefined then, as those of a new image, and it can be written
+    /// from the default state. [`DeviceError::Unsupported`] by default.
+    ///
+    /// # Safety
+    ///
+    /// The image is live, from this device and bound. Its shape [can be written](Self::can_write_from_host) with the state
+    /// `after`, and `write` satisfies the rules of its fields: there are as many bytes as the box has, and the box lies in an
+    /// existing subresource and consists of whole blocks. No queue has been given work that uses the subresource, or all that
+    /// uses it has completed, and no other thread writes it meanwhile.
+    unsafe fn write_image_from_host(&self, write: &HostImageWrite<'_, Self>) -> Result<(), DeviceError>
+    where
+        Self: Device + Sized,
+    {
+        let _ = write;
+        Err(DeviceError::Unsupported)
     }
 
     /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere

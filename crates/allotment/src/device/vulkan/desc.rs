@@ -74,7 +74,10 @@ bitflags! {
         const FRAGMENT_DENSITY_MAP = 1 << 19;
         /// `VK_EXT_attachment_feedback_loop_layout` and its feature. Images can be attachments that their own passes read.
         const ATTACHMENT_FEEDBACK_LOOP = 1 << 20;
-        /// `hostImageCopy`, core (1.4) or of `VK_EXT_host_image_copy`. The CPU can copy texels of images.
+        /// The feature `hostImageCopy`, core (1.4) or of `VK_EXT_host_image_copy`. [Uploads](crate::upload::Uploader) copy
+        /// texels without staging into images that have the usage `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`. Images of an
+        /// [`ImageDesc`](crate::device::ImageDesc) get it by themselves where it makes no use of them slower and leaves them
+        /// the same memory types; other images where their description has it.
         const HOST_IMAGE_COPY = 1 << 21;
         /// The feature `imageCubeArray`, for views of arrays of cubes.
         const IMAGE_CUBE_ARRAY = 1 << 22;
@@ -86,7 +89,8 @@ pub(super) const NEEDS_VULKAN_1_1: EnabledFeatures = EnabledFeatures::MEMORY_BUD
     .union(EnabledFeatures::MAINTENANCE4)
     .union(EnabledFeatures::DESCRIPTOR_BUFFER)
     .union(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE)
-    .union(EnabledFeatures::DESCRIPTOR_INDEXING);
+    .union(EnabledFeatures::DESCRIPTOR_INDEXING)
+    .union(EnabledFeatures::HOST_IMAGE_COPY);
 
 /// The handles and settings that a [`Device`](super::Device) is created from.
 #[derive(Clone)]

@@ -8,8 +8,9 @@ use super::formats::texel_layout;
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
-    ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, HostImageWrite, ImageAspect, ImageDesc, ImageDevice,
+    ImageDimension, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements,
+    ResourceKind, Tiling,
 };
 
 /// An image to create.
@@ -57,6 +58,11 @@ impl<'a> ImageInfo<'a> {
 
     pub(super) fn raw(&self) -> &vk::ImageCreateInfo<'a> {
         &self.raw
+    }
+
+    /// Returns true for what was created from an [`ImageDesc`], with memory that is not shared.
+    pub(super) fn is_unchecked_and_unshared(&self) -> bool {
+        self.unchecked.is_some() && self.shared_as.is_empty()
     }
 
     /// Returns a description that borrows nothing, if the image [can be copied](Self::is_copyable).
@@ -427,6 +433,11 @@ impl Shared {
         shared_as: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<(), DeviceError> {
         check_rules(raw, self.version)?;
+        // lavapipe's answers below are also yes for formats without the feature.
+        let host_transfer = raw.usage.contains(vk::ImageUsageFlags::HOST_TRANSFER_EXT);
+        if host_transfer && !self.has_host_transfer(raw.format, raw.tiling) {
+            return Err(DeviceError::Unsupported);
+        }
         // Usages as attachments are limited by the framebuffer as well as by the format.
         if raw.usage.intersects(ATTACHMENTS | TRANSIENT) {
             let [width, height] = self.max_framebuffer;
@@ -443,6 +454,14 @@ impl Shared {
             self.check_image_limits(raw, Some((handle_type, shared_as)))?;
         }
         Ok(())
+    }
+
+    /// Checks a description that was not promised to be valid, but for the formats of views.
+    pub(super) fn check_unchecked(&self, info: &ImageInfo<'_>) -> Result<(), DeviceError> {
+        let Some(desc) = &info.unchecked else { return Ok(()) };
+        DescriptionError::check_image(desc)?;
+        check_usage(desc.usage, self.enabled)?;
+        self.check_image(&info.raw, info.shared_as)
     }
 
     /// Checks an image against the driver's limits for its format. With `sharing`, also checks that its memory
@@ -555,11 +574,10 @@ impl Shared {
         // The application has vouched for its own description, so no query is made for it.
         let mut formats = Vec::new();
         if let Some(desc) = unchecked {
-            DescriptionError::check_image(&desc)?;
-            check_usage(desc.usage, self.enabled)?;
-            self.check_image(&raw, shared_as)?;
+            self.check_unchecked(info)?;
             formats = self.view_formats(&raw, &desc)?;
         }
+        raw.usage = self.created_usage(info);
         let mut list = vk::ImageFormatListCreateInfo::default().view_formats(&formats);
         if !formats.is_empty() {
             raw = raw.push_next(&mut list);
@@ -591,7 +609,24 @@ unsafe impl ImageDevice for Device {
     }
 
     fn image_shape(&self, info: &ImageInfo<'_>) -> ImageShape {
-        info.shape()
+        let mut shape = info.shape();
+        // A chained structure may give the aspects different usages.
+        shape.is_host_writable = self.shared.host_copies.is_some()
+            && self.shared.created_usage(info).contains(vk::ImageUsageFlags::HOST_TRANSFER_EXT)
+            && info.raw.p_next.is_null()
+            && !info.raw.flags.contains(vk::ImageCreateFlags::SUBSAMPLED_EXT);
+        shape
+    }
+
+    fn can_write_from_host(&self, shape: &ImageShape, after: vk::ImageLayout) -> bool {
+        let copies = self.shared.host_copies.as_ref();
+        shape.is_host_writable && copies.is_some_and(|copies| copies.can_write_in(after))
+    }
+
+    unsafe fn write_image_from_host(&self, write: &HostImageWrite<'_, Self>) -> Result<(), DeviceError> {
+        let copies = self.shared.host_copies.as_ref().ok_or(DeviceError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        unsafe { copies.write(self.shared.raw.handle(), write) }
     }
 
     fn image_view_support(&self, info: &ImageInfo<'_>) -> ImageViewSupport {

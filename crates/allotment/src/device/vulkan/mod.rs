@@ -15,6 +15,7 @@
 //! | largest memory object | Vulkan 1.1: the driver's limit | as large as the largest heap |
 //! | shared memory | Vulkan 1.1, `VK_KHR_external_memory_fd` | none |
 //! | priorities | `VK_EXT_memory_priority` | ignored |
+//! | images written by the CPU | `hostImageCopy` of Vulkan 1.4 or of `VK_EXT_host_image_copy`: without staging | staged |
 //! | queues | timeline semaphores, core since 1.2 | no queues; memory works all the same |
 //! | descriptors | Vulkan 1.1, `VK_EXT_descriptor_buffer`, else descriptor indexing | CPU descriptor heaps only |
 //!
@@ -47,6 +48,7 @@ mod external;
 mod families;
 mod formats;
 mod full_images;
+mod host_copies;
 mod images;
 mod memory;
 mod names;
@@ -89,6 +91,7 @@ use super::ledger::Ledger;
 use buffers::Addresses;
 use desc::NEEDS_VULKAN_1_1;
 use descriptors::Descriptors;
+use host_copies::HostCopies;
 use options::Sharing;
 use queues::Queues;
 use requirements::{Maintenance4, RequirementsOf};
@@ -122,6 +125,7 @@ struct Shared {
     /// The families of all queues, each once, in ascending order.
     families: Vec<u32>,
     maintenance4: Option<Maintenance4>,
+    host_copies: Option<HostCopies>,
     requirements: RequirementsOf,
     addresses: Option<Addresses>,
     debug_utils: Option<ash::ext::debug_utils::Device>,
@@ -190,6 +194,8 @@ impl Device {
         let described =
             unsafe { properties::describe(&instance, physical_device, version, maintenance4.is_some()) };
         let (mut properties, max_buffer_size) = described;
+        // SAFETY: as above.
+        let host_copies = unsafe { HostCopies::new(&instance, physical_device, &raw, enabled) };
         let usable_types = properties::usable_types(&properties, enabled);
         // Completion is told by timelines alone, so queues without them are refused at once and not at the first
         // submission.
@@ -238,6 +244,7 @@ impl Device {
             shares_memory: AtomicBool::new(false),
             families,
             maintenance4,
+            host_copies,
             requirements: RequirementsOf::new(&instance, &desc.device, version, enabled),
             addresses: Addresses::of(&instance, &desc.device, version, enabled),
             debug_utils,

@@ -70,6 +70,7 @@ struct Chain {
     buffers: vk::PhysicalDeviceDescriptorBufferFeaturesEXT<'static>,
     mutable: vk::PhysicalDeviceMutableDescriptorTypeFeaturesEXT<'static>,
     robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
+    host_copies: vk::PhysicalDeviceHostImageCopyFeaturesEXT<'static>,
 }
 
 /// Adds the structures whose features are in `on` to a chain.
@@ -105,6 +106,9 @@ macro_rules! push_all {
         if on.contains(EnabledFeatures::NULL_DESCRIPTOR) {
             head = head.push_next(&mut $chain.robustness);
         }
+        if on.contains(EnabledFeatures::HOST_IMAGE_COPY) {
+            head = head.push_next(&mut $chain.host_copies);
+        }
         head
     }};
 }
@@ -115,8 +119,11 @@ type Needed = (EnabledFeatures, &'static CStr, u32);
 /// Extensions that are not core in any version.
 const NEVER: u32 = u32::MAX;
 
+/// `ash` has no constant for it.
+const API_VERSION_1_4: u32 = vk::make_api_version(0, 1, 4, 0);
+
 /// In the order of their dependencies.
-const EXTENSIONS: [Needed; 16] = [
+const EXTENSIONS: [Needed; 19] = [
     (EnabledFeatures::DEDICATED_ALLOCATION, ash::khr::get_memory_requirements2::NAME, vk::API_VERSION_1_1),
     (EnabledFeatures::DEDICATED_ALLOCATION, ash::khr::dedicated_allocation::NAME, vk::API_VERSION_1_1),
     (EnabledFeatures::TIMELINE_SEMAPHORE, ash::khr::timeline_semaphore::NAME, vk::API_VERSION_1_2),
@@ -133,6 +140,9 @@ const EXTENSIONS: [Needed; 16] = [
     (EnabledFeatures::DESCRIPTOR_BUFFER, ash::ext::descriptor_buffer::NAME, NEVER),
     (EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE, ash::ext::mutable_descriptor_type::NAME, NEVER),
     (EnabledFeatures::NULL_DESCRIPTOR, ash::ext::robustness2::NAME, NEVER),
+    (EnabledFeatures::HOST_IMAGE_COPY, ash::khr::copy_commands2::NAME, vk::API_VERSION_1_3),
+    (EnabledFeatures::HOST_IMAGE_COPY, ash::khr::format_feature_flags2::NAME, vk::API_VERSION_1_3),
+    (EnabledFeatures::HOST_IMAGE_COPY, ash::ext::host_image_copy::NAME, API_VERSION_1_4),
 ];
 
 /// Features that cannot be enabled, or are useless, without another one.
@@ -149,8 +159,8 @@ impl EnabledFeatures {
     /// (`VkApplicationInfo::apiVersion`, which cannot be queried, and is 1.0 unless the application sets it).
     ///
     /// Some features are left to the application. It adds these, by [`DeviceDesc::with_enabled`], if it enables
-    /// them: [`FRAGMENT_SHADING_RATE`](Self::FRAGMENT_SHADING_RATE), [`FRAGMENT_DENSITY_MAP`](Self::FRAGMENT_DENSITY_MAP),
-    /// [`ATTACHMENT_FEEDBACK_LOOP`](Self::ATTACHMENT_FEEDBACK_LOOP) and [`HOST_IMAGE_COPY`](Self::HOST_IMAGE_COPY), which the
+    /// them: [`FRAGMENT_SHADING_RATE`](Self::FRAGMENT_SHADING_RATE), [`FRAGMENT_DENSITY_MAP`](Self::FRAGMENT_DENSITY_MAP)
+    /// and [`ATTACHMENT_FEEDBACK_LOOP`](Self::ATTACHMENT_FEEDBACK_LOOP), which the
     /// library itself does not use; [`DEBUG_UTILS`](Self::DEBUG_UTILS), without which names do not reach the validation layer, belongs to the
     /// instance, [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY) changes how queues and resources are created, and
     /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow.
@@ -216,8 +226,7 @@ const LEFT_TO_APPLICATION: EnabledFeatures = EnabledFeatures::DEBUG_UTILS
     .union(EnabledFeatures::DEVICE_COHERENT_MEMORY)
     .union(EnabledFeatures::FRAGMENT_SHADING_RATE)
     .union(EnabledFeatures::FRAGMENT_DENSITY_MAP)
-    .union(EnabledFeatures::ATTACHMENT_FEEDBACK_LOOP)
-    .union(EnabledFeatures::HOST_IMAGE_COPY);
+    .union(EnabledFeatures::ATTACHMENT_FEEDBACK_LOOP);
 
 impl Supported {
     /// Removes the features that the device does not support, although their extensions exist.
@@ -250,6 +259,7 @@ impl Supported {
                 (EnabledFeatures::DESCRIPTOR_BUFFER, chain.buffers.descriptor_buffer),
                 (EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE, chain.mutable.mutable_descriptor_type),
                 (EnabledFeatures::NULL_DESCRIPTOR, chain.robustness.null_descriptor),
+                (EnabledFeatures::HOST_IMAGE_COPY, chain.host_copies.host_image_copy),
             ];
             for (flag, on) in is_on {
                 self.enabled.set(flag, available.contains(flag) && on == vk::TRUE);
@@ -378,6 +388,7 @@ impl Supported {
         chain.buffers.descriptor_buffer = is(EnabledFeatures::DESCRIPTOR_BUFFER);
         chain.mutable.mutable_descriptor_type = is(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE);
         chain.robustness.null_descriptor = is(EnabledFeatures::NULL_DESCRIPTOR);
+        chain.host_copies.host_image_copy = is(EnabledFeatures::HOST_IMAGE_COPY);
         let info = if self.core_is_merged { info } else { info.push_next(&mut chain.all) };
         push_all!(info, chain, on)
     }

@@ -11,7 +11,9 @@
 //! loses it with the last of them.
 
 use core::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::sync::locked;
 
 /// What is known of the state of a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +21,18 @@ pub(crate) enum SubresourceState<S> {
     /// That of a newly created image: nothing has been written by way of the library, and no state was set. There are no
     /// texels that a transition could lose.
     Initial,
+    /// As `Initial`, but a write has begun that stages its texels, so no other one may copy texels without staging.
+    Staging,
+    /// As `Initial` before, but a thread copies texels into it without staging, and will set its state.
+    Copying,
     /// The state, once all submitted work has completed.
     Known(S),
     /// Not known: the application said that it changes. A copy of a whole subresource may still discard what is there.
     Unknown,
 }
+
+/// Mip levels and array layers.
+pub(crate) type Subresources = (Range<u32>, Range<u32>);
 
 /// The states of an image, which staged uploads refer to as well.
 pub(crate) type SharedStates<S> = Arc<Mutex<ImageStates<S>>>;
@@ -34,6 +43,8 @@ pub struct ImageStates<S> {
     mip_levels: u32,
     array_layers: u32,
     states: States<S>,
+    /// There once a thread has waited.
+    copied: Option<Arc<Condvar>>,
 }
 
 #[derive(Debug)]
@@ -47,7 +58,8 @@ enum States<S> {
 impl<S: Copy + PartialEq> ImageStates<S> {
     /// Describes a newly created image.
     pub(super) fn new(mip_levels: u32, array_layers: u32) -> Self {
-        Self { mip_levels, array_layers, states: States::Same(SubresourceState::Initial) }
+        let states = States::Same(SubresourceState::Initial);
+        Self { mip_levels, array_layers, states, copied: None }
     }
 
     /// Returns what is known of a subresource. One that the image does not have is not known.
@@ -100,9 +112,57 @@ impl<S: Copy + PartialEq> ImageStates<S> {
         self.states = States::Same(state);
     }
 
+    /// Returns whether all subresources of a box are in this state, or any of them.
+    fn are(&self, (levels, layers): &Subresources, state: SubresourceState<S>) -> [bool; 2] {
+        let mut of_all =
+            layers.clone().flat_map(|layer| levels.clone().map(move |level| self.of(level, layer)));
+        if let States::Same(same) = self.states {
+            return [same == state; 2];
+        }
+        [of_all.clone().all(|other| other == state), of_all.any(|other| other == state)]
+    }
+
+    /// Sets the state of those subresources of a box that are in the state `from`.
+    pub(crate) fn replace(&mut self, of: &Subresources, from: SubresourceState<S>, to: SubresourceState<S>) {
+        match self.are(of, from) {
+            [true, _] => self.set(of.0.clone(), of.1.clone(), to),
+            [_, false] => {}
+            _ => {
+                for layer in of.1.clone() {
+                    for level in
+                        of.0.clone().filter(|&level| self.of(level, layer) == from).collect::<Vec<_>>()
+                    {
+                        self.set(level..level + 1, layer..layer + 1, to);
+                    }
+                }
+            }
+        }
+        if let Some(copied) = &self.copied {
+            copied.notify_all();
+        }
+    }
+
     fn index(&self, mip_level: u32, array_layer: u32) -> usize {
         array_layer as usize * self.mip_levels as usize + mip_level as usize
     }
+}
+
+/// Begins a write of a box of subresources, once no other thread copies texels into one of them. Returns true if this one may
+/// copy its texels without staging, and sets their states then; false if it has to stage them.
+pub(crate) fn begin_write<S: Copy + PartialEq>(
+    states: &SharedStates<S>,
+    of: &Subresources,
+    may_copy: bool,
+) -> bool {
+    use SubresourceState::{Copying, Initial, Staging};
+    let mut known = locked(states);
+    while let [_, true] = known.are(of, Copying) {
+        let copied = Arc::clone(known.copied.get_or_insert_default());
+        known = copied.wait(known).unwrap_or_else(PoisonError::into_inner);
+    }
+    let copies = may_copy && known.are(of, Initial)[0];
+    known.replace(of, Initial, if copies { Copying } else { Staging });
+    copies
 }
 
 fn within(range: Range<u32>, end: u32) -> Range<u32> {

@@ -279,6 +279,11 @@ impl Fixture for VulkanFixture {
         .into()
     }
 
+    fn host_write_usage(&self) -> u64 {
+        let has = self.device().enabled().contains(EnabledFeatures::HOST_IMAGE_COPY);
+        if has { vk::ImageUsageFlags::HOST_TRANSFER_EXT.as_raw().into() } else { 0 }
+    }
+
     fn expect_complaints(&self, _: &'static str) {
         // What cannot be had is refused before a layer sees it.
     }

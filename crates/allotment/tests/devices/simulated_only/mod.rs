@@ -9,6 +9,7 @@ mod descriptors;
 mod failures;
 mod full_images;
 mod heaps;
+mod host_writes;
 mod images;
 mod queues;
 mod validation_errors;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<(&'static str, Test<SimulatedFixture>)> {
         .chain(on("discrete-no-bar", heaps::all()))
         .chain(on("discrete-large-bar", images::all()))
         .chain(on("d3d12-tier-2", images::about_limits()))
+        .chain(on("integrated", host_writes::all()))
         .chain(on("discrete-large-bar", queues::all()))
         .chain(on("discrete-large-bar", full_images::all()))
         .collect()

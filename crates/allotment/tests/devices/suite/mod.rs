@@ -12,6 +12,7 @@ pub(crate) mod descriptors;
 mod following;
 mod frames;
 mod full_images;
+mod host_writes;
 mod image_copies;
 mod image_formats;
 mod images;
@@ -45,6 +46,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         image_copies::all(),
         image_formats::all(),
         whole_textures::all(),
+        host_writes::all(),
         full_images::all(),
         timelines::all(),
         lifetimes::all(),

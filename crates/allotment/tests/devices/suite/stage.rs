@@ -86,7 +86,7 @@ impl<'g, F: Fixture> Stage<'g, F> {
         assert_eq!(self.tracker.wait(point, PATIENCE), Ok(()));
     }
 
-    pub(super) fn wait_idle(&self) {
+    pub(crate) fn wait_idle(&self) {
         assert_eq!(self.tracker.wait_idle(PATIENCE), Ok(()));
     }
 

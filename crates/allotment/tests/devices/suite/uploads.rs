@@ -6,7 +6,7 @@ use allotment::device::{
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::names::ShortName;
-use allotment::memory::{AccessError, Buffer, OwningAllocator};
+use allotment::memory::{AccessError, Buffer, Dedicated, OwningAllocator};
 use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,
@@ -222,7 +222,8 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let stage = Stage::new(gpu);
     let uploader = waiting(&stage, staging);
     let info = ImageDesc::new(width, height, gpu.fixture().image_format());
-    let desc = MemoryUsage::GpuOnly.with_name("image");
+    // In memory of its own: see the tests of whole textures.
+    let desc = MemoryUsage::GpuOnly.with_name("image").with_dedicated(Dedicated::Always);
     let image = stage.memory.create_image(&info.into(), &desc).unwrap();
     let states = gpu.fixture().image_states();
     let state = states[0];

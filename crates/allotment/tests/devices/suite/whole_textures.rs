@@ -25,7 +25,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
 
 /// Where the texels come from.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+pub(super) enum Source {
     Bytes,
     BytesByLevel,
     Reader,
@@ -35,13 +35,13 @@ enum Source {
 const SOURCES: [Source; 4] = [Source::Bytes, Source::BytesByLevel, Source::Reader, Source::InPlace];
 
 /// An image, its uploader, and what its texels have to be.
-struct Texture<'s, 'g, F: Fixture> {
-    stage: &'s Stage<'g, F>,
+pub(super) struct Texture<'s, 'g, F: Fixture> {
+    pub(super) stage: &'s Stage<'g, F>,
     queue: QueueIndex,
-    uploader: Uploader<F::Device>,
-    image: Image<F::Device>,
-    parts: Vec<Part>,
-    model: Model,
+    pub(super) uploader: Uploader<F::Device>,
+    pub(super) image: Image<F::Device>,
+    pub(super) parts: Vec<Part>,
+    pub(super) model: Model,
 }
 
 impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
@@ -52,12 +52,23 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
         format: &Format,
         staging: u64,
     ) -> Self {
+        let mut uploads = UploaderDesc::default();
+        uploads.staging = staging;
+        Self::with(stage, queue, desc, format, uploads)
+    }
+
+    pub(super) fn with(
+        stage: &'s Stage<'g, F>,
+        queue: QueueIndex,
+        desc: &ImageDesc,
+        format: &Format,
+        mut on_queue: UploaderDesc,
+    ) -> Self {
         // In memory of its own: the validation layer of Debian 13 takes the bytes of a copy in the buffer, with the padding of
         // rows, for those in the image, and says that they overlap a buffer behind a small image (VUID 00173).
         let options = MemoryUsage::GpuOnly.with_name("texture").with_dedicated(Dedicated::Always);
         let image = stage.memory.create_image(&(*desc).into(), &options).unwrap();
-        let mut on_queue = UploaderDesc::default();
-        (on_queue.image_queue, on_queue.staging) = (Some(queue), staging);
+        on_queue.image_queue = Some(queue);
         on_queue.when_full = WhenFull::Wait(Duration::from_secs(30));
         let uploader = Uploader::new(&stage.memory, on_queue).unwrap();
         let (parts, model) = (aspects(stage.gpu, desc, format.values), Model::new(desc));
@@ -65,13 +76,13 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
     }
 
     /// Writes a part of all levels, layers and aspects, or a box, with texels of its own.
-    fn write(&mut self, part: &Part, write: &ImageWrite<crate::gpu::ImageState<F>>, seed: u64) {
+    pub(super) fn write(&mut self, part: &Part, write: &ImageWrite<crate::gpu::ImageState<F>>, seed: u64) {
         let bytes = self.bytes_of(part, seed);
         self.uploader.write_image(&self.image, write, &bytes).unwrap();
     }
 
     /// Returns the texels of a part without padding, and gives them to the model.
-    fn bytes_of(&mut self, part: &Part, seed: u64) -> Vec<u8> {
+    pub(super) fn bytes_of(&mut self, part: &Part, seed: u64) -> Vec<u8> {
         let tight = part.tight();
         let mut bytes = pattern(seed, tight.end());
         tight.settle(&mut bytes);
@@ -79,7 +90,7 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
         bytes
     }
 
-    fn write_whole(&mut self, source: Source, seed: u64) {
+    pub(super) fn write_whole(&mut self, source: Source, seed: u64) {
         let parts = self.parts.clone();
         let mut all: Vec<_> =
             parts.iter().zip(seed..).map(|(part, seed)| self.bytes_of(part, seed)).collect();
@@ -117,7 +128,7 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
 
     /// Reads all of it back, and compares it with the model.
     #[track_caller]
-    fn assert_arrived(&mut self, what: impl core::fmt::Debug) {
+    pub(super) fn assert_arrived(&mut self, what: impl core::fmt::Debug) {
         let gpu = self.stage.gpu;
         let uploaded: Vec<_> = self.uploader.submit().unwrap().points().collect();
         let size = self.parts.last().map_or(0, Part::end);

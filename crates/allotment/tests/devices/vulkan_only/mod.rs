@@ -496,6 +496,9 @@ fn usage_flags_reach_the_driver_or_are_refused_by_number(gpu: &Vulkan) {
             }
             vk::ImageUsageFlags::FRAGMENT_DENSITY_MAP_EXT => assert!(needs("FRAGMENT_DENSITY_MAP")),
             vk::ImageUsageFlags::ATTACHMENT_FEEDBACK_LOOP_EXT => assert!(needs("ATTACHMENT_FEEDBACK_LOOP")),
+            vk::ImageUsageFlags::HOST_TRANSFER_EXT if enabled.contains(EnabledFeatures::HOST_IMAGE_COPY) => {
+                assert!(matches!(image, Ok(()) | Err(DeviceError::Unsupported)), "{image:?}");
+            }
             vk::ImageUsageFlags::HOST_TRANSFER_EXT => assert!(needs("HOST_IMAGE_COPY")),
             _ => assert_eq!(image == unknown(flag), flag > 0x80, "image, {flag:#x}: {image:?}"),
         }

@@ -76,6 +76,7 @@ merge!(PhysicalDeviceDescriptorBufferFeaturesEXT since API_VERSION_1_0: DESCRIPT
 merge!(PhysicalDeviceMutableDescriptorTypeFeaturesEXT since API_VERSION_1_0:
     MUTABLE_DESCRIPTOR_TYPE in mutable_descriptor_type);
 merge!(PhysicalDeviceRobustness2FeaturesEXT since API_VERSION_1_0: NULL_DESCRIPTOR in null_descriptor);
+merge!(PhysicalDeviceHostImageCopyFeaturesEXT since API_VERSION_1_0: HOST_IMAGE_COPY in host_image_copy);
 
 impl Merge for vk::PhysicalDeviceFeatures {
     fn merge(&mut self, supported: &mut Supported) {
