@@ -306,8 +306,12 @@ impl<'a, D: DescriptorDevice + Clone, R: DescriptorReader<D>> Renderer<'a, D, R>
             if self.is_read { "all as they must be" } else { "not compared: shaders see no descriptors" };
         row("pictures", format_args!("{}, {how}", self.compared));
         let uploaded = gpu.uploads().statistics();
-        let staged = uploaded.staged_bytes;
-        row("staged", format_args!("{staged} bytes, in {} submissions", uploaded.submissions));
+        let direct = uploaded.direct_bytes + uploaded.host_copied_bytes;
+        row(
+            "staged",
+            format_args!("{} bytes, in {} submissions", uploaded.staged_bytes, uploaded.submissions),
+        );
+        row("written by the CPU in place", format_args!("{direct} bytes"));
         row("loaders waited", format_args!("{} times for staging memory", uploaded.waits));
         for (_, slot) in self.drawn.into_iter().flatten() {
             // With it goes the view, and with that the image, once the GPU is done with them.
