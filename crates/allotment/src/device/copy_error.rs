@@ -71,7 +71,8 @@ pub enum CopyError {
         /// The missing usage.
         missing: TransferUsage,
     },
-    /// A buffer belongs to the family of another queue. Copy on a queue of that family, or share the buffer.
+    /// An [ownership transfer](super::OwnershipTransfer) is submitted to a queue of another family than the one that it names:
+    /// release on a queue of the family `from`, and acquire on one of the family `to`.
     OtherFamily,
     /// Queues can only write the memory of the source
     /// ([`DEVICE_WRITE_ONLY`](super::MemoryProperties::DEVICE_WRITE_ONLY)).
@@ -132,7 +133,7 @@ impl fmt::Display for CopyError {
                 write!(f, "a buffer was created without the usage {missing}, add it to the description")
             }
             Self::OtherFamily => f.write_str(
-                "a buffer belongs to the family of another queue, copy it there or share it among all families",
+                "an ownership transfer names a family that the queue is not of, release on the family `from` and acquire on `to`",
             ),
             Self::QueueCannotRead => f.write_str(
                 "queues can only write the memory of the source (DEVICE_WRITE_ONLY), read it with the CPU",

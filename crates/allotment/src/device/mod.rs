@@ -39,6 +39,7 @@ mod image_view;
 mod ledger;
 mod memory;
 mod owned;
+mod ownership;
 mod properties;
 mod queue;
 mod resource;
@@ -75,6 +76,8 @@ pub use image_view::{
 };
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};
+pub use ownership::{OwnedPart, OwnershipTransfer, SharingMode};
+pub(crate) use ownership::{home_queue, is_of_home_family};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, Limits, MemoryHeap, MemoryHeapBudget, MemoryHeapIndex,
     MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueKind, Requirements,

@@ -4,7 +4,7 @@ use core::fmt;
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 use super::DeviceError;
-use super::{BufferCopy, Device, FullImageCopy, ImageCopy};
+use super::{BufferCopy, Device, FullImageCopy, ImageCopy, OwnershipTransfer};
 
 /// A queue, as an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,12 +45,18 @@ pub struct Submission<'a, D: Device> {
     pub image_copies: &'a [ImageCopy<'a, D>],
     /// Copies of whole images, in any order.
     pub full_images: &'a [FullImageCopy<'a, D>],
+    /// Parts of exclusive resources that the queue's family takes over before the copies. Each was
+    /// [released](Self::releases) by a submission that this one waits for.
+    pub acquires: &'a [OwnershipTransfer<'a, D>],
+    /// Parts of exclusive resources that the queue's family hands over after the copies, also after those of earlier
+    /// submissions to the queue.
+    pub releases: &'a [OwnershipTransfer<'a, D>],
 }
 
 impl<D: Device> Default for Submission<'_, D> {
     /// Returns a submission without waits and without copies.
     fn default() -> Self {
-        Self { waits: &[], copies: &[], image_copies: &[], full_images: &[] }
+        Self { waits: &[], copies: &[], image_copies: &[], full_images: &[], acquires: &[], releases: &[] }
     }
 }
 
@@ -94,6 +100,8 @@ impl<D: Device> fmt::Debug for Submission<'_, D> {
             .field("copies", &self.copies)
             .field("image_copies", &self.image_copies)
             .field("full_images", &self.full_images)
+            .field("acquires", &self.acquires)
+            .field("releases", &self.releases)
             .finish()
     }
 }

@@ -4,6 +4,8 @@
 //! ([`Device::BufferInfo`](super::BufferDevice::BufferInfo), [`Device::ImageInfo`](super::ImageDevice::ImageInfo)) can
 //! express more, and can be created from these.
 
+use super::SharingMode;
+
 /// The kind of resource that is bound to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
@@ -36,19 +38,34 @@ pub struct BufferDesc {
     /// source and destination"; 0 for none. Flags that the device is not known to allow are refused
     /// ([`DescriptionError::UnknownUsage`](super::DescriptionError::UnknownUsage)).
     pub usage: u64,
+    /// The queues that may use it: by default all of them, one after the other.
+    pub sharing_mode: SharingMode,
 }
 
 impl BufferDesc {
     /// Describes a buffer of `size` bytes that can be copied from and to.
     #[must_use]
     pub const fn new(size: u64) -> Self {
-        Self { size, usage: 0 }
+        Self { size, usage: 0, sharing_mode: SharingMode::Concurrent }
     }
 
     /// Sets the graphics API's usage flags.
     #[must_use]
     pub const fn with_usage(self, usage: u64) -> Self {
         Self { usage, ..self }
+    }
+
+    /// Sets the queues that may use the buffer.
+    ///
+    /// ```
+    /// use allotment::device::{BufferDesc, SharingMode};
+    ///
+    /// let mesh = BufferDesc::new(4096).with_sharing_mode(SharingMode::Exclusive);
+    /// assert_eq!(BufferDesc::new(4096).sharing_mode, SharingMode::Concurrent);
+    /// ```
+    #[must_use]
+    pub const fn with_sharing_mode(self, sharing_mode: SharingMode) -> Self {
+        Self { sharing_mode, ..self }
     }
 }
 
@@ -101,6 +118,8 @@ pub struct ImageDesc {
     /// source and destination, and sampled"; 0 for none. Flags that the device is not known to allow are refused
     /// ([`DescriptionError::UnknownUsage`](super::DescriptionError::UnknownUsage)).
     pub usage: u64,
+    /// The queues that may use it: by default those of one family at a time.
+    pub sharing_mode: SharingMode,
 }
 
 impl ImageDesc {
@@ -135,6 +154,7 @@ impl ImageDesc {
             view_formats: [0; Self::MAX_VIEW_FORMATS],
             tiling: Tiling::Optimal,
             usage: 0,
+            sharing_mode: SharingMode::Exclusive,
         }
     }
 
@@ -273,5 +293,19 @@ impl ImageDesc {
     #[must_use]
     pub const fn with_usage(self, usage: u64) -> Self {
         Self { usage, ..self }
+    }
+
+    /// Sets the queues that may use the image.
+    ///
+    /// ```
+    /// use allotment::device::{ImageDesc, SharingMode};
+    ///
+    /// // A compute queue writes it, and a graphics queue reads it, without transfers of ownership.
+    /// let fog = ImageDesc::new_3d(160, 90, 64, 8).with_sharing_mode(SharingMode::Concurrent);
+    /// assert_eq!(ImageDesc::new(16, 16, 4).sharing_mode, SharingMode::Exclusive);
+    /// ```
+    #[must_use]
+    pub const fn with_sharing_mode(self, sharing_mode: SharingMode) -> Self {
+        Self { sharing_mode, ..self }
     }
 }

@@ -463,7 +463,7 @@ impl<D: Device> Frame<D> {
         waits: &[TimelinePoint],
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelinePoint, SubmitError<E>> {
-        let points = self.gpu.submission_waits(waits).map_err(SubmitError::Uploads)?;
+        let points = self.gpu.submission_waits(queue, waits).map_err(SubmitError::Uploads)?;
         self.submit_with(queue, &points, submit).map_err(SubmitError::Commands)
     }
 

@@ -162,8 +162,9 @@ impl<D: Device> Frame<D> {
             .map_err(|error| ReadError::from(error).of(buffer.short_name()))?;
         // The queue may be another one than those that write, also the copy of a move, and queues run side by side. Before
         // the ring is locked, since what is submitted may end other recordings, which runs destructors.
-        let mut waits =
-            gpu.submission_waits(&[]).map_err(|error| ReadError::Submit(SubmitError::Uploads(error)))?;
+        let mut waits = gpu
+            .submission_waits(queue, &[])
+            .map_err(|error| ReadError::Submit(SubmitError::Uploads(error)))?;
         gpu.tracker().submitted().points().for_each(|point| waits.insert(point));
         let mut ring = gpu.readback().map_err(ReadError::Ring)?;
         // Where the submission fails, the dropped ticket gives the range back when the ring is closed next.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Gpu, ReadError, SubmitError};
-use crate::device::{Device, QueueIndex, QueueKind};
+use crate::device::{Device, home_queue};
 use crate::memory::AllocationOptions;
 use crate::memory::{
     Buffer, Image, MakingRoom, MappedBuffer, Movability, ResourceError, RoomOfGpu, Transfer, TransferError,
@@ -165,11 +165,8 @@ impl<D: Device> Gpu<D> {
         self.tracker().wait_idle(timeout).map_err(TransferError::from)?;
         // The staging buffers have the size of a chunk. At least 1, since no API creates a buffer of 0 bytes.
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
-        // One that is exclusive to a family belongs to that of the graphics queues.
-        let queues = &self.device().properties().queues;
-        let drawing = (0..).zip(queues).find(|(_, kind)| **kind == QueueKind::Graphics);
-        let queue = drawing.map_or(QueueIndex(0), |(index, _)| QueueIndex(index));
-        let transfer = Transfer::new(self.allocator(), queue, chunk);
+        // To whose family exclusive buffers belong.
+        let transfer = Transfer::new(self.allocator(), home_queue(self.device()), chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;
         let mut waited = None;
         loop {

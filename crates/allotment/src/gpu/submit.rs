@@ -74,14 +74,18 @@ impl<D: Device> Gpu<D> {
         waits: &[TimelinePoint],
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelineValue, SubmitError<E>> {
-        let points = self.submission_waits(waits).map_err(SubmitError::Uploads)?;
+        let points = self.submission_waits(queue, waits).map_err(SubmitError::Uploads)?;
         self.submit_with(queue, &points, submit).map_err(SubmitError::Commands)
     }
 
-    /// Submits pending uploads. Returns the points that commands wait for which are submitted next: `waits`, and those of
-    /// the uploads and of what was moved.
-    pub(super) fn submission_waits(&self, waits: &[TimelinePoint]) -> Result<TimelinePoints, UploadError> {
-        let mut points = self.uploads().submit()?;
+    /// Submits pending uploads. Returns the points that commands wait for which are submitted next, to this queue: `waits`,
+    /// and those of the uploads and of what was moved.
+    pub(super) fn submission_waits(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+    ) -> Result<TimelinePoints, UploadError> {
+        let mut points = self.uploads().submit_for(queue)?;
         // All of these points, since this layer does not know which resources the commands read.
         self.defragmenter().copied_at().points().for_each(|point| points.insert(point));
         waits.iter().for_each(|point| points.insert(*point));

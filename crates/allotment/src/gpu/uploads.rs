@@ -3,7 +3,7 @@
 use core::fmt;
 use std::io;
 
-use crate::device::Device;
+use crate::device::{Device, QueueIndex};
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{Buffer, Image};
 use crate::upload::{ImageRows, ImageWrite, UploadError, UploadHandle, Uploader, UploaderStatistics};
@@ -81,6 +81,9 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// The CPU writes them directly where it can reach the memory, and stages them elsewhere. Where submitted work
     /// uses the bytes nevertheless, that work reads old or new bytes: call [`update_buffer`](Self::update_buffer) then.
     ///
+    /// On Vulkan an [exclusive](crate::device::SharingMode::Exclusive) buffer belongs to the family of the first graphics queue
+    /// afterwards, whichever queue copies.
+    ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
     /// # use allotment::prelude::*;
@@ -141,6 +144,9 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// `bytes` has each array layer with all its mip levels, as DDS files do; without padding, and of a compressed format in
     /// rows of blocks. [`write_image_part`](Self::write_image_part) writes less, or in another order of bytes.
+    ///
+    /// On Vulkan an [exclusive](crate::device::SharingMode::Exclusive) image belongs to the family of the first graphics queue
+    /// afterwards, whichever queue copies.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -249,6 +255,11 @@ impl<'a, D: Device> Uploads<'a, D> {
     #[inline(never)]
     pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
         self.uploader.submit()
+    }
+
+    /// Submits as [`submit`](Self::submit) does, before commands are submitted to `queue`.
+    pub(super) fn submit_for(&self, queue: QueueIndex) -> Result<TimelinePoints, UploadError> {
+        self.uploader.submit_for(Some(queue))
     }
 
     /// Discards what was staged and not submitted.

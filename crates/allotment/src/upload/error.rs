@@ -183,7 +183,8 @@ pub enum UploadError {
         /// The requested queue.
         queue: QueueIndex,
     },
-    /// A batch would wait for a later submission of its own queue, which is a deadlock. Submit that first.
+    /// A batch would wait for a later submission of its own queue, or for one that its [acquire](super::Uploader#queue-families)
+    /// may keep from being executed, which is a deadlock. Submit that first.
     WaitsForItself {
         /// The point to wait for.
         point: TimelinePoint,

@@ -14,6 +14,9 @@
 //! changes it ([`Image::forget_state`]): then the whole subresource has to be written, with all its aspects, and what it had
 //! before is discarded where the API can say so. Each piece takes the state when its copy is added to a batch, under the lock of
 //! the lane, so copies of several threads are recorded in the order of their states.
+//!
+//! An exclusive image may belong to another family than the queue for images: `lane/hand_over.rs` says which queue copies to it
+//! then.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +24,7 @@ use std::sync::Arc;
 use super::error::UploadError;
 use super::handle::UploadHandle;
 use super::image_write::{ImageRows, ImageWrite, InPlace, Reader, TexelSource};
-use super::lane::{LaneState, Piece, StagedImage};
+use super::lane::{HeldLevels, LaneState, Level, Piece, StagedImage};
 use super::uploader::{Stay, Uploader};
 use crate::device::{
     Device, ImageCopyError, ImageRegion, ImageShape, PartRegion, QueueKind, TexelLayout, TransferUsage,
@@ -43,6 +46,10 @@ pub(super) struct Write<'a, D: Device> {
     pub(super) texels: TexelLayout,
     /// What the copies wait for, where the image has been used before.
     points: TimelinePoints,
+    /// The subresources, where the queue for images is of another family than the one that uses the image.
+    held: Option<HeldLevels<'a, D>>,
+    /// The queue for images cannot copy it in pieces.
+    is_at_home: bool,
     pub(super) handle: Option<&'a UploadHandle>,
 }
 
@@ -55,6 +62,9 @@ impl<D: Device> Uploader<D> {
     /// ([`UploaderDesc::copies_from_host`](super::UploaderDesc::copies_from_host)). Elsewhere they are staged. Where the image has been used before, the copies
     /// wait for all work that any queue was given before this call. A program whose own commands use an image before its first
     /// upload says so by [`Image::set_state`] or [`Image::forget_state`].
+    ///
+    /// A write that fails leaves the rest of the texels as they were; but where it writes all of a mip level of an
+    /// [exclusive](crate::device::SharingMode::Exclusive) image over a queue of another family, the rest of that is undefined.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -204,9 +214,12 @@ impl<D: Device> Uploader<D> {
             if to.is_relocatable() {
                 // From the first piece to the last: the state in which the next piece finds the image would not be that of
                 // an image which a step moved in between without its contents.
-                stay.open(self.tracker(), self.lane_of(false));
+                stay.open(self.tracker(), self.image_lane());
             }
-            to.with_owned(|owned, _| self.check_owner(owned.tracker(), owned.allocation()))?;
+            let is_shared = to.with_owned(|owned, _| {
+                self.check_owner(owned.tracker(), owned.allocation())?;
+                Ok::<_, UploadError>(owned.is_shared())
+            })?;
             // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
             let shape = shape.ok_or(ImageCopyError::NotAnImage)?;
             let texels = match write.part.texel {
@@ -217,12 +230,30 @@ impl<D: Device> Uploader<D> {
             let after = write.after.unwrap_or_else(|| {
                 self.memory.allocator().device().state_to_read(self.image_queue_kind(), &shape)
             });
+            // A write in pieces copies boxes.
+            let [_, queue] = self.queues();
+            let is_at_home = !self.memory.allocator().device().copies_any_box(queue);
             let (states, points) = (to.with_states(Arc::clone), TimelinePoints::EMPTY);
             let all_aspects = write.part.aspect.is_none() || shape.texels.aspects().count() <= 1;
-            let mut write_of =
-                Write { to, shape: &shape, states, after, all_aspects, texels, points, handle };
+            let mut write_of = Write {
+                to,
+                shape: &shape,
+                states,
+                after,
+                all_aspects,
+                texels,
+                points,
+                held: None,
+                is_at_home,
+                handle,
+            };
             let regions = shape.regions(&write.part)?;
-            if self.check_regions(&write_of, regions.clone(), length)? {
+            let is_used = self.check_regions(&write_of, regions.clone(), length)?;
+            if !is_shared && !is_at_home && self.image_lane().is_foreign() {
+                write_of.held = Some(self.hold(&write_of, regions.clone())?);
+            }
+            // After that: what others copied on another queue is submitted.
+            if is_used || write_of.held.is_some() && write_of.is_used(regions.clone()) {
                 // It may be in use: by work of any queue.
                 write_of.points = self.tracker().submitted();
             }
@@ -231,6 +262,25 @@ impl<D: Device> Uploader<D> {
             }
             Ok(())
         })
+    }
+
+    /// Holds the subresources of a write, so that one queue copies to each of them.
+    fn hold<'a>(
+        &'a self,
+        write: &Write<'_, D>,
+        regions: impl Iterator<Item = PartRegion>,
+    ) -> Result<HeldLevels<'a, D>, UploadError> {
+        let device = self.memory.allocator().device();
+        let mut held = self.image_lane().holder(&self.memory, self.tracker())?;
+        for part in regions {
+            // The queue's family becomes the owner where nothing of the subresource is kept, or where no queue has used it.
+            let may_be_here = || match write.known(&part) {
+                SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => true,
+                _ => write.is_whole(&part) && device.discards_from_any_state(),
+            };
+            held.hold(write.level(&part), may_be_here);
+        }
+        Ok(held)
     }
 
     /// Returns the kind of the queue that copies images.
@@ -292,7 +342,13 @@ impl<D: Device> Uploader<D> {
         // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
         // these. Rows are padded to the device's pitch in staging memory.
         let (rows, row, pitch) = (part.rows(), part.row_bytes(), texel.row_pitch(width, limits));
-        let lane = self.lane_of(false);
+        let held = write.held.as_ref().map(|held| (held.is_at_home(write.level(part)), write.level(part)));
+        let (lane, held) = match held {
+            None if write.is_at_home => (self.home_lane(), None),
+            None => (self.image_lane(), None),
+            Some((true, _)) => (self.home_lane(), None),
+            Some((false, level)) => (self.image_lane(), Some(level)),
+        };
         lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
         let fit = lane.piece() / pitch.max(1);
         for (now, count) in pieces(part, fit, write.shape.whole_levels) {
@@ -305,6 +361,7 @@ impl<D: Device> Uploader<D> {
                 alignment: limits.image_copy_offset_alignment,
                 target: None,
                 is_callers: is_callers(source),
+                is_exclusive: held.is_some(),
                 handle: write.handle,
             };
             let fill = |staging: &MappedBuffer<D>, at| {
@@ -323,11 +380,22 @@ impl<D: Device> Uploader<D> {
                     self.check_owner(owned.tracker(), owned.allocation())?;
                     // Of now: another thread may have written it since the first look.
                     let device = self.memory.allocator().device();
-                    let before = write.before(device, part)?;
+                    let is_lost = |level| batch.is_first_copy(level) && write.is_whole(part);
+                    let before = match held {
+                        // It may belong to another family: what it has is not kept.
+                        Some(level) if is_lost(level) && device.discards_from_any_state() => {
+                            D::ImageState::default()
+                        }
+                        _ => write.before(device, part)?,
+                    };
+                    if held.is_some() {
+                        batch.note_exclusive(device, None)?;
+                    }
                     // Another queue executes the copy by which defragmentation moved the target.
                     let points = moved_at.into_iter().chain(write.points.points());
                     points.for_each(|point| batch.wait_for(point));
                     batch.add_image(StagedImage {
+                        held,
                         image: owned.handle().clone(),
                         states: Arc::clone(&write.states),
                         was: write.known(part),
@@ -385,6 +453,23 @@ fn is_callers<S: TexelSource>(_: &S) -> bool {
 }
 
 impl<D: Device> Write<'_, D> {
+    /// Returns the subresource of a region.
+    fn level(&self, part: &PartRegion) -> Level {
+        (self.to.id(), part.region.array_layer, part.region.mip_level)
+    }
+
+    /// Returns whether all of a region's subresource is written.
+    fn is_whole(&self, part: &PartRegion) -> bool {
+        let region = &part.region;
+        self.all_aspects && region.extent == self.shape.level_of(region.aspect, region.mip_level)
+    }
+
+    /// Returns whether one of the regions' subresources has been used before.
+    fn is_used(&self, mut regions: impl Iterator<Item = PartRegion>) -> bool {
+        regions
+            .any(|part| !matches!(self.known(&part), SubresourceState::Initial | SubresourceState::Staging))
+    }
+
     /// Returns what is known of the state of a region's subresource.
     fn known(&self, part: &PartRegion) -> SubresourceState<D::ImageState> {
         locked(&self.states).of(part.region.mip_level, part.region.array_layer)
@@ -400,8 +485,7 @@ impl<D: Device> Write<'_, D> {
             }
             SubresourceState::Known(state) => Ok(state),
             SubresourceState::Unknown => {
-                let is_whole = region.extent == self.shape.level_of(region.aspect, region.mip_level);
-                if is_whole && self.all_aspects && device.discards_from_any_state() {
+                if self.is_whole(part) && device.discards_from_any_state() {
                     return Ok(D::ImageState::default());
                 }
                 let (mip_level, array_layer) = (region.mip_level, region.array_layer);

@@ -44,7 +44,7 @@ impl<'a, D: Device> ReadbackSource<'a, D> {
             // A buffer may be smaller than its allocation.
             check_range(offset, size, buffer.size().min(place.size)).map_err(SourceError::Access)?;
             buffer.check_usage(TransferUsage::SRC).map_err(SourceError::Access)?;
-            buffer.check_queue(allocator.device().properties(), queue).map_err(SourceError::Access)?;
+            buffer.check_queue(allocator.device(), queue).map_err(SourceError::Access)?;
             let found = allocator.device().properties().memory_type(place.memory_type);
             if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_WRITE_ONLY)) {
                 return Err(SourceError::WriteOnly(place.memory_type));

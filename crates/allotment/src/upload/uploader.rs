@@ -10,7 +10,8 @@ use super::image_write::ImageWrite;
 use super::lane::{Lane, LaneState, Piece};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
-    Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage,
+    Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage, home_queue,
+    is_of_home_family,
 };
 use crate::lifetime::{Owned, Recording, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::Buffers;
@@ -78,6 +79,14 @@ pub struct UploaderStatistics {
 /// the memory, and take turns; small ones, up to 16 KiB, go ahead of them. Two writes of one thread to the same bytes arrive
 /// in their order; those of several threads do if one began after the other had returned.
 ///
+/// # Queue families
+///
+/// [Exclusive](crate::device::SharingMode::Exclusive) buffers and images may be written over a queue of another family than that
+/// of the first graphics queue, to which they belong afterwards. [`submit`](Self::submit) hands over what was written: the
+/// copying queue releases it, and the first graphics queue acquires it, so its later work comes after the uploads. Batches that
+/// are submitted earlier hand nothing over. A write to such a resource is refused where the uploader waits for a point that was
+/// not submitted yet ([`UploadError::WaitsForItself`]): the graphics queue would wait as well, perhaps for itself.
+///
 /// Once the device is lost, staged data is discarded, so that it keeps no target alive, and every write and
 /// submission returns [`DeviceError::Lost`].
 ///
@@ -117,6 +126,9 @@ pub struct Uploader<D: Device> {
     buffers: Lane<D>,
     /// `None` if images use the same queue as buffers.
     images: Option<Lane<D>>,
+    /// Copies to parts of exclusive images that keep the rest of their texels, on a queue of the family that owns them.
+    /// `None` if the queue for images is of that family.
+    home: Option<Lane<D>>,
     direct_bytes: AtomicU64,
     host_copied_bytes: AtomicU64,
     /// The CPU copies into images where the device can.
@@ -237,10 +249,10 @@ impl<D: Device> Uploader<D> {
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
             return Err(UploadError::WrongDevice);
         }
-        let queues = &memory.allocator().device().properties().queues;
+        let device = memory.allocator().device();
+        let queues = &device.properties().queues;
         let first = |kind| (0..).zip(queues).find(|(_, queue)| **queue == kind).map(|(i, _)| QueueIndex(i));
-        // Transfer queues copy beside rendering; images stay on the graphics queue, as Vulkan would need a queue
-        // family ownership transfer otherwise.
+        // Transfer queues copy beside rendering. Images stay on the graphics queue: it copies all aspects and any box.
         let queue = desc.queue.or_else(|| first(QueueKind::Transfer)).unwrap_or(QueueIndex(0));
         let image_queue = desc.image_queue.or_else(|| first(QueueKind::Graphics)).unwrap_or(QueueIndex(0));
         for queue in [queue, image_queue] {
@@ -248,13 +260,16 @@ impl<D: Device> Uploader<D> {
                 return Err(UploadError::NoSuchQueue { queue });
             }
         }
-        let lane = |queue| Lane::new(queue, desc.staging, desc.when_full);
+        let owner = home_queue(device);
+        let is_foreign = |queue| !is_of_home_family(device, queue);
+        let lane = |queue| Lane::new(queue, is_foreign(queue).then_some(owner), desc.staging, desc.when_full);
         // Each lane has staging memory of its own; one queue needs no second one.
         let images = (image_queue != queue).then(|| lane(image_queue));
         Ok(Self {
             memory: memory.clone(),
             buffers: lane(queue),
             images,
+            home: is_foreign(image_queue).then(|| lane(owner)),
             direct_bytes: AtomicU64::new(0),
             host_copied_bytes: AtomicU64::new(0),
             copies_from_host: desc.copies_from_host,
@@ -330,8 +345,8 @@ impl<D: Device> Uploader<D> {
         to.with_contents(|to, moved_at| {
             self.check_buffer(to, offset, bytes.len() as u64)?;
             // The copy of a move would overwrite what the CPU writes before it.
-            let lane = self.lane_of(to.is_shared());
-            let is_staged = moved_at.is_some() || lane.writes_to(self.tracker(), to.allocation().id());
+            let is_staged =
+                moved_at.is_some() || self.buffers.writes_to(self.tracker(), to.allocation().id());
             // Memory of the GPU's alone is mapped here where it can be: a write in place is cheaper than any staging.
             if is_staged || !self.memory.allocator().is_reachable(to.allocation()) {
                 return Ok(false);
@@ -399,14 +414,16 @@ impl<D: Device> Uploader<D> {
             // Vulkan does not allow copies of size 0.
             return Ok(());
         }
-        let lane = self.lane_of(is_shared);
+        let lane = &self.buffers;
+        // Another family than that of the lane's queue uses it.
+        let is_exclusive = !is_shared && lane.is_foreign();
         lane.check(bytes.len() as u64)?;
         // A piece larger than a `usize` is larger than every slice.
         let most = usize::try_from(lane.piece()).unwrap_or(usize::MAX);
         let mut to_offset = offset;
         for bytes in bytes.chunks(most) {
             let size = bytes.len() as u64;
-            let piece = Piece { handle, ..Piece::of_buffer(id, to_offset, size) };
+            let piece = Piece { handle, is_exclusive, ..Piece::of_buffer(id, to_offset, size) };
             let fill = |staging: &MappedBuffer<D>, at| Ok(staging.write(at, bytes)?);
             let record = |batch: &mut LaneState<D>, from_offset| {
                 to.with_contents(|owned, moved_at| {
@@ -414,9 +431,13 @@ impl<D: Device> Uploader<D> {
                         // It may have moved since the last look.
                         self.check_staged(owned, to_offset, size)?;
                     }
+                    if is_exclusive {
+                        let device = self.memory.allocator().device();
+                        batch.note_exclusive(device, Some((id, to_offset, size)))?;
+                    }
                     // Another queue executes the copy by which defragmentation moved the target.
                     moved_at.into_iter().chain(points.points()).for_each(|point| batch.wait_for(point));
-                    batch.add_copy((id, owned.handle(), to_offset), from_offset, size);
+                    batch.add_copy((id, owned.handle(), to_offset), from_offset, size, is_exclusive);
                     Ok(())
                 })
             };
@@ -621,8 +642,8 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Errors
     ///
-    /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] if the point lies on a queue of this uploader
-    /// and was not submitted yet. The uploader is unchanged then.
+    /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] if the point was not submitted yet and lies on a queue of
+    /// this uploader, or exclusive resources wait to be handed over to another family. The uploader is unchanged then.
     #[inline(never)]
     pub fn wait_for(&self, point: TimelinePoint) -> Result<(), UploadError> {
         self.while_alive(|| {
@@ -631,18 +652,19 @@ impl<D: Device> Uploader<D> {
             if usize::from(queue.0) >= device.properties().queues.len() {
                 return Err(UploadError::NoSuchQueue { queue });
             }
-            if self.queues().contains(&queue) && point.value > device.submitted(queue) {
+            let is_own = self.lanes().any(|lane| lane.queue() == queue);
+            if is_own && point.value > device.submitted(queue) {
                 // A batch submitted to the same queue would wait for work behind it: a deadlock.
                 return Err(UploadError::WaitsForItself { point });
             }
-            self.lanes().for_each(|lane| lane.wait_for(point));
-            Ok(())
+            let is_future = point.value > device.submitted(queue);
+            self.lanes().try_for_each(|lane| lane.wait_for(point, is_future))
         })
     }
 
     /// Submits the staged data. Returns the points at which all data written so far is in place: one on the queue
-    /// for buffers and one on the queue for images. Work that reads the data waits for them. Does nothing if
-    /// nothing is staged.
+    /// for buffers and one on the queue for images, and one on the queue that has taken over exclusive resources from queues
+    /// of other families. Work that reads the data waits for them. Does nothing if nothing is staged.
     ///
     /// # Errors
     ///
@@ -650,15 +672,30 @@ impl<D: Device> Uploader<D> {
     /// After [`DeviceError::Lost`] it is discarded.
     #[inline(never)]
     pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
+        self.submit_for(None)
+    }
+
+    /// Submits as [`submit`](Self::submit) does. `queue`, which is going to use what was written, takes exclusive resources
+    /// over, if it is of the family to which they belong.
+    pub(crate) fn submit_for(&self, queue: Option<QueueIndex>) -> Result<TimelinePoints, UploadError> {
+        let device = self.memory.allocator().device();
+        let exists = |queue: &QueueIndex| usize::from(queue.0) < device.properties().queues.len();
+        let queue = queue.filter(|queue| exists(queue) && is_of_home_family(device, *queue));
         self.visiting_orphans(|| {
             self.while_alive(|| {
                 let mut points = TimelinePoints::EMPTY;
                 for lane in self.lanes() {
-                    lane.flush(&self.memory)?.into_iter().for_each(|point| points.insert(point));
+                    let of_lane = lane.submit(&self.memory, queue, self.home_of(lane))?;
+                    of_lane.points().for_each(|point| points.insert(point));
                 }
                 Ok(points)
             })
         })
+    }
+
+    /// Returns where exclusive images are copied that a lane's queue does not copy.
+    fn home_of(&self, lane: &Lane<D>) -> Option<&Lane<D>> {
+        self.home.as_ref().filter(|_| core::ptr::eq(lane, self.image_lane()))
     }
 
     /// Discards staged data that was not submitted, and releases its targets; images keep the states that they were
@@ -675,7 +712,7 @@ impl<D: Device> Uploader<D> {
         let mut paused = PausedUploads { uploader: self, lanes: 0 };
         self.while_alive(|| {
             for lane in self.lanes() {
-                lane.pause(&self.memory)?;
+                lane.pause(&self.memory, self.home_of(lane))?;
                 paused.lanes += 1;
             }
             Ok(())
@@ -684,13 +721,17 @@ impl<D: Device> Uploader<D> {
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane<D>> {
-        [Some(&self.buffers), self.images.as_ref()].into_iter().flatten()
+        [Some(&self.buffers), self.images.as_ref(), self.home.as_ref()].into_iter().flatten()
     }
 
-    /// Returns the lane that writes a buffer. One that is exclusive to a queue family belongs to that of the images' queue,
-    /// as images do: written on another queue, its bytes would be undefined there.
-    pub(super) fn lane_of(&self, is_shared: bool) -> &Lane<D> {
-        if is_shared { &self.buffers } else { self.images.as_ref().unwrap_or(&self.buffers) }
+    /// Returns the lane that writes images.
+    pub(super) fn image_lane(&self) -> &Lane<D> {
+        self.images.as_ref().unwrap_or(&self.buffers)
+    }
+
+    /// Returns the lane that writes parts of exclusive images where the rest is kept.
+    pub(super) fn home_lane(&self) -> &Lane<D> {
+        self.home.as_ref().unwrap_or_else(|| self.image_lane())
     }
 
     /// Returns the queues for buffers and for images.
@@ -749,6 +790,9 @@ impl<D: Device> Drop for PausedUploads<'_, D> {
 impl<D: Device> Drop for Uploader<D> {
     fn drop(&mut self) {
         self.lanes().for_each(Lane::discard);
+        // Hands over what was submitted and arrives: its family would find it undefined otherwise. Where the queues refuse that,
+        // nothing more can be done.
+        _ = self.submit();
         self.tracker().visit_orphans();
         self.finish_handles();
     }

@@ -28,10 +28,12 @@ pub struct UploaderDesc {
     /// when it reaches a quarter of them, and an eighth is left to small writes. Default: 32 MiB; copying a quarter of
     /// that takes longer than its submission on any device.
     pub staging: u64,
-    /// The queue that copies to buffers. Default: the first transfer queue, or the first queue if there is none.
+    /// The queue that copies to buffers. Default: the first transfer queue, or the first queue if there is none. What it writes
+    /// of [exclusive](crate::device::SharingMode::Exclusive) ones is handed over to the family of the first graphics queue.
     pub queue: Option<QueueIndex>,
-    /// The queue that copies to images. Default: the first graphics queue, or the first queue if there is none. On
-    /// Vulkan an image belongs to a queue family, which should be the one that uses the image afterwards.
+    /// The queue that copies to images. Default: the first graphics queue, or the first queue if there is none. A transfer
+    /// queue copies beside rendering. What it writes of [exclusive](crate::device::SharingMode::Exclusive) images is handed over
+    /// to the family of the first graphics queue, which copies boxes of them that keep other texels of a mip level.
     pub image_queue: Option<QueueIndex>,
     /// The policy if staging memory is full of pending bytes. Default: wait for at most a second.
     pub when_full: WhenFull,

@@ -207,7 +207,7 @@ fn what_the_device_layer_refuses_has_units_and_a_remedy() {
         (CopyError::Overlap.into(), "do not overlap"),
         (CopyError::ImageTwice.into(), "one after the other"),
         (CopyError::MissingUsage { missing: TransferUsage::SRC }.into(), "VK_BUFFER_USAGE_TRANSFER_SRC_BIT"),
-        (CopyError::OtherFamily.into(), "share it"),
+        (CopyError::OtherFamily.into(), "release on the family"),
         (CopyError::QueueCannotRead.into(), "with the CPU"),
         (CopyError::QueueCannotWrite.into(), "with the CPU"),
         (DescriptionError::SampleCount { samples: 64, supported: 0b101 }.into(), "choose 1 or 4"),

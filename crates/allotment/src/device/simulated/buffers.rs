@@ -4,8 +4,8 @@ use super::descriptors::GPU_ADDRESS;
 use super::resources::{ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    AddressError, BufferDesc, BufferDevice, CopyError, DescriptionLimit, DeviceError, MemoryDesc, QueueKind,
-    Requirements, ResourceKind, TransferUsage,
+    AddressError, BufferDesc, BufferDevice, CopyError, DescriptionLimit, DeviceError, MemoryDesc,
+    Requirements, ResourceKind, SharingMode, TransferUsage,
 };
 
 /// A buffer of the simulated GPU.
@@ -14,8 +14,6 @@ pub struct SimulatedBuffer {
     pub(super) range: ResourceRange,
     /// The copies that it was created for.
     copies: TransferUsage,
-    /// Queues of every family may use it.
-    shared: bool,
 }
 
 impl SimulatedBuffer {
@@ -23,12 +21,6 @@ impl SimulatedBuffer {
     pub(super) fn check_usage(&self, copy: TransferUsage) -> Result<(), CopyError> {
         let missing = copy.difference(self.copies);
         if missing.is_empty() { Ok(()) } else { Err(CopyError::MissingUsage { missing }) }
-    }
-
-    /// Checks that a copy on a queue may use the buffer.
-    pub(super) fn check_family(&self, kind: Option<QueueKind>) -> Result<(), CopyError> {
-        let belongs = self.shared || kind.is_none_or(|kind| kind == QueueKind::Graphics);
-        if belongs { Ok(()) } else { Err(CopyError::OtherFamily) }
     }
 }
 
@@ -52,15 +44,11 @@ impl SimulatedGpu {
             desc.size,
             &self.buffer_memory_requirements(desc),
             (memory, offset),
-            None,
+            (None, desc.sharing_mode),
         )?;
         // Counted last, so that a refused buffer is not counted.
         self.shared.memories.count_buffer(1);
-        Ok(SimulatedBuffer {
-            range,
-            copies: self.buffer_transfer_usage(desc),
-            shared: self.queues_share_buffer(desc),
-        })
+        Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
     }
 }
 
@@ -91,7 +79,7 @@ unsafe impl BufferDevice for SimulatedGpu {
     }
 
     fn queues_share_buffer(&self, desc: &BufferDesc) -> bool {
-        desc.usage & Self::EXCLUSIVE == 0
+        desc.sharing_mode == SharingMode::Concurrent
     }
 
     fn queues_may_write(&self, desc: &BufferDesc) -> bool {

@@ -298,7 +298,8 @@ impl InOneSubmission {
             return None;
         }
         self.entries.clear();
-        for task in tasks {
+        // A transfer of ownership is in order with the copies.
+        for task in tasks.iter().filter(|task| !matches!(task, Task::HandOver(_))) {
             task.each_access(|memory, range, access| {
                 if !range.is_empty() {
                     self.entries.push(Entry {

@@ -2,6 +2,7 @@
 //! the largest first; in each level aspect after aspect; in each aspect slice after slice and row after row of blocks,
 //! tightly packed.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use super::formats::layout;
@@ -11,8 +12,8 @@ use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
     CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, HostImageWrite,
     ImageAspect, ImageCopy, ImageCopyError, ImageDesc, ImageDevice, ImageDimension, ImageRegion, ImageShape,
-    ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission,
-    TexelBlock, TexelLayout, Tiling, TransferUsage,
+    ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, SharingMode,
+    Submission, TexelBlock, TexelLayout, Tiling, TransferUsage,
 };
 
 /// The dimensions of an image.
@@ -85,6 +86,16 @@ impl Shape {
         // Each product is checked: the numbers come from a description that nothing has checked yet.
         let row = texel.row_bytes(width).checked_mul(self.image.samples.into())?;
         row.checked_mul(texel.rows(height).into())?.checked_mul(depth.into())
+    }
+
+    /// Returns the range of all aspects of a mip level of a layer, in bytes from the image's start.
+    pub(super) fn level_range(&self, mip_level: u32, array_layer: u32) -> Option<Range<u64>> {
+        if mip_level >= self.image.mip_levels || array_layer >= self.image.array_layers {
+            return None;
+        }
+        let first = self.image.texels.aspects().next()?;
+        let start = self.start(first, mip_level, array_layer);
+        Some(start..start + self.level_bytes(mip_level)?)
     }
 
     /// Returns the bytes of a mip level of one layer.
@@ -293,8 +304,14 @@ impl SimulatedGpu {
         offset: u64,
     ) -> Result<SimulatedImage, DeviceError> {
         let (shape, requirements) = self.image_memory_requirements(desc)?;
-        let range =
-            self.bind("create_image", desc, requirements.size, &requirements, (memory, offset), Some(shape))?;
+        let range = self.bind(
+            "create_image",
+            desc,
+            requirements.size,
+            &requirements,
+            (memory, offset),
+            (Some(shape), desc.sharing_mode),
+        )?;
         self.shared.memories.count_image(1);
         Ok(SimulatedImage { range, shape })
     }
@@ -369,6 +386,10 @@ unsafe impl ImageDevice for SimulatedGpu {
         support.cube_compatible = desc.array_layers >= 6 && desc.samples == 1 && depth == 1;
         support.slices_as_layers = true;
         support
+    }
+
+    fn queues_share_image(&self, desc: &ImageDesc) -> bool {
+        desc.sharing_mode == SharingMode::Concurrent
     }
 
     /// All images can be copied: here an image is bytes and nothing else.

@@ -15,6 +15,9 @@
 //! one submission, whose copies run in any order, so are copies that access the same bytes. Accesses by the CPU are not
 //! checked.
 //!
+//! So are copies of [exclusive](super::SharingMode::Exclusive) resources on a queue of a family that does not own the bytes
+//! that it reads, and transfers of ownership without their other half, on devices with [families](QueueFamilies) of queues.
+//!
 //! Where memory is not host-coherent, the CPU and the queues see different bytes until a flush or an invalidate,
 //! so a forgotten flush shows as wrong bytes.
 //!
@@ -39,6 +42,7 @@ mod hazards;
 mod images;
 mod memory;
 mod names;
+mod ownership;
 mod profile;
 mod queues;
 mod reads;
@@ -60,7 +64,7 @@ pub use images::SimulatedImage;
 use memory::Memories;
 pub use memory::SimulatedMemory;
 use names::Names;
-pub use profile::Profile;
+pub use profile::{Profile, QueueFamilies};
 use queues::Queues;
 pub use reads::SimulatedRead;
 use resources::Users;
@@ -140,7 +144,7 @@ impl SimulatedGpu {
             // Below the heap's size, as on a desktop where other programs use memory too.
             budgets: Mutex::new(properties.heaps.iter().map(|heap| heap.size / 10 * 9).collect()),
             faults: Faults::default(),
-            queues: Queues::new(properties.queues.len(), Arc::clone(&names), validation_errors.clone()),
+            queues: Queues::new(profile.families(), Arc::clone(&names), validation_errors.clone()),
             // Enough for the resources that most programs destroy at once; more than that grow it.
             spare_users: Mutex::new(Vec::with_capacity(1024)),
             names,
@@ -166,10 +170,6 @@ impl SimulatedGpu {
     /// A [usage](super::BufferDesc::usage) of this device's buffers: the buffer has no device address, as in Vulkan without
     /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
     pub const NO_DEVICE_ADDRESS: u64 = 1 << 5;
-
-    /// A [usage](super::BufferDesc::usage) of this device's buffers: the buffer belongs to the family of the graphics
-    /// queues, as in Vulkan with `VK_SHARING_MODE_EXCLUSIVE`. A copy on another queue is a validation error.
-    pub const EXCLUSIVE: u64 = 1 << 4;
 
     /// A usage of this device's [buffers](super::BufferDesc::usage) and [images](super::ImageDesc::usage): the resource
     /// [requires](super::DedicatedNeed::Required) dedicated memory, as in Vulkan where the driver reports

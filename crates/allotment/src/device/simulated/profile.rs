@@ -13,6 +13,16 @@ use super::descriptors::STRIDE;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+/// The families of a device's queues, to one of which at a time an [exclusive](crate::device::SharingMode::Exclusive)
+/// resource belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueFamilies {
+    /// All queues use all resources, as in Direct3D 12, or with a Vulkan device that has one family.
+    One,
+    /// One family of graphics queues, one of compute queues and one of transfer queues, as on most graphics cards.
+    ForEachKind,
+}
+
 /// The heaps, memory types and limits of a kind of hardware.
 ///
 /// All fields are public: start from the nearest profile and change what the test is about.
@@ -39,6 +49,8 @@ pub struct Profile {
     pub limits: Limits,
     /// Queues that accept submissions.
     pub queues: Vec<QueueKind>,
+    /// The families of these queues.
+    pub queue_families: QueueFamilies,
     /// The memory types that buffers can be bound to.
     pub buffers: MemoryTypeMask,
     /// The memory types that images can be bound to.
@@ -117,6 +129,7 @@ impl Profile {
                 image_copy_row_alignment: Alignment::ONE,
             },
             queues: vec![QueueKind::Graphics, QueueKind::Compute, QueueKind::Transfer],
+            queue_families: QueueFamilies::ForEachKind,
             buffers: MemoryTypeMask::ALL,
             images: MemoryTypeMask::ALL,
             placement: Alignment::ONE,
@@ -279,7 +292,7 @@ impl Profile {
             image_copy_row_alignment: alignment(256),
             ..base.limits
         };
-        Self { limits, placement: alignment(65536), ..base }
+        Self { limits, placement: alignment(65536), queue_families: QueueFamilies::One, ..base }
     }
 
     fn d3d12_tier_1() -> Self {
@@ -361,6 +374,16 @@ impl Profile {
             queues: vec![QueueKind::Graphics],
             ..base
         }
+    }
+
+    /// Returns the family of each queue.
+    pub(super) fn families(&self) -> Vec<u32> {
+        let family = |kind: &QueueKind| match (self.queue_families, kind) {
+            (QueueFamilies::One, _) | (_, QueueKind::Graphics) => 0,
+            (QueueFamilies::ForEachKind, QueueKind::Compute) => 1,
+            (QueueFamilies::ForEachKind, QueueKind::Transfer) => 2,
+        };
+        self.queues.iter().map(family).collect()
     }
 
     pub(super) fn properties(&self) -> DeviceProperties {

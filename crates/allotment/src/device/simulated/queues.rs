@@ -15,14 +15,15 @@ use std::time::Instant;
 use super::hazards::{self, Access, Accessor, History, InOneSubmission};
 use super::memory::MemoryObject;
 use super::names::Names;
+use super::ownership::{self, HandOver, Use};
 use super::reads::{DescriptorRead, READS, WRITES, check_memory};
 use super::resources::{InUse, ResourceRange};
 use super::sample_list::ListedSamples;
 use super::samples::TextureSamples;
 use super::{SimulatedGpu, ValidationErrors, images};
 use crate::device::{
-    BufferCopy, CopyDirection, CopyError, DeviceError, QueueDevice, QueueIndex, QueueKind, Submission,
-    TimelinePoint, TimelineValue, TransferUsage,
+    BufferCopy, CopyDirection, CopyError, DeviceError, OwnedPart, OwnershipTransfer, QueueDevice, QueueIndex,
+    Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 use crate::sync::locked;
 
@@ -97,6 +98,29 @@ impl SimulatedCopy {
         }
     }
 
+    /// Notes what the copy does with exclusive resources. Returns the first validation error.
+    fn note_ownership(&self, point: TimelinePoint, family: u32) -> Option<String> {
+        let mut found = None;
+        // Most copies are between shared buffers.
+        for (end, offset, steps, what) in [
+            (&self.from, self.from_offset, self.from_steps, Use::Read),
+            (&self.to, self.to_offset, self.to_steps, Use::Write),
+        ] {
+            if !end.is_exclusive {
+                continue;
+            }
+            let first = offset - end.offset;
+            for slice in 0..self.slices {
+                for row in 0..self.rows {
+                    let at = first + slice * steps.slice + row * steps.row;
+                    let wrong = ownership::note(end, &(at..at + self.size), (point, family), what);
+                    found = found.or(wrong);
+                }
+            }
+        }
+        found
+    }
+
     /// Returns true if a byte may be both read and written by the copy. Gaps between rows count as part of the
     /// range.
     pub(super) fn overlaps(&self) -> bool {
@@ -133,6 +157,7 @@ pub(super) enum Task {
     Read(DescriptorRead),
     Sample(TextureSamples),
     SampleList(ListedSamples),
+    HandOver(HandOver),
 }
 
 impl Task {
@@ -143,6 +168,7 @@ impl Task {
             Self::Read(read) => read.memories(),
             Self::Sample(samples) => samples.memories(),
             Self::SampleList(samples) => samples.memories(),
+            Self::HandOver(one) => [&one.resource.memory, &one.resource.memory],
         }
     }
 
@@ -164,6 +190,18 @@ impl Task {
                 each(list, read, Access::Read);
                 each(to, written, Access::Write);
             }
+            // As the change of a layout would: what uses the bytes on another queue waits for it.
+            Self::HandOver(one) => each(&one.resource.memory, one.in_memory(), Access::Write),
+        }
+    }
+
+    /// Notes what the task does with exclusive resources. Returns the first validation error.
+    fn note_ownership(&self, point: TimelinePoint, family: u32) -> Option<String> {
+        match self {
+            Self::Copy(copy) => copy.note_ownership(point, family),
+            Self::HandOver(one) => ownership::note(&one.resource, &one.bytes, (point, family), one.what),
+            // The memory that descriptors name is of resources that are not known here.
+            Self::Read(_) | Self::Sample(_) | Self::SampleList(_) => None,
         }
     }
 
@@ -175,6 +213,7 @@ impl Task {
             Self::Read(read) => read.run(&work.names, &work.validation_errors, reads),
             Self::Sample(samples) => samples.run(&work.names, &work.validation_errors, reads),
             Self::SampleList(samples) => samples.run(&work.names, &work.validation_errors, reads),
+            Self::HandOver(_) => {}
         }
     }
 }
@@ -228,6 +267,8 @@ struct State {
 struct Work {
     state: Mutex<State>,
     changed: Condvar,
+    /// The family of each queue.
+    families: Vec<u32>,
     names: Arc<Names>,
     validation_errors: ValidationErrors,
 }
@@ -241,7 +282,8 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn new(count: usize, names: Arc<Names>, validation_errors: ValidationErrors) -> Self {
+    pub(super) fn new(families: Vec<u32>, names: Arc<Names>, validation_errors: ValidationErrors) -> Self {
+        let count = families.len();
         let state = State {
             timelines: (0..count).map(|_| Timeline::default()).collect(),
             paused: false,
@@ -253,7 +295,7 @@ impl Queues {
             floor: vec![0; count],
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let work = Arc::new(Work { state, changed, names, validation_errors });
+        let work = Arc::new(Work { state, changed, families, names, validation_errors });
         let submitted = (0..count).map(|_| AtomicU64::new(0)).collect();
         Self { work, submitted, threads: Mutex::new((0..count).map(|_| None).collect()) }
     }
@@ -332,6 +374,11 @@ impl Queues {
             *thread = Some(started.map_err(|_| DeviceError::OutOfHostMemory)?);
         }
         Ok(())
+    }
+
+    /// Returns the family of a queue. One that does not exist is of no family.
+    pub(super) fn family(&self, queue: QueueIndex) -> u32 {
+        self.work.families.get(usize::from(queue.0)).copied().unwrap_or(u32::MAX)
     }
 
     pub(super) fn submitted(&self, queue: QueueIndex) -> TimelineValue {
@@ -525,6 +572,12 @@ impl Work {
             });
         }
         found.into_iter().for_each(|error| self.validation_errors.add(error));
+        let mut found = None;
+        for task in tasks.iter() {
+            let wrong = task.note_ownership(point, self.families[index]);
+            found = found.or(wrong);
+        }
+        found.into_iter().for_each(|error| self.validation_errors.add(error));
         true
     }
 
@@ -619,18 +672,65 @@ impl SimulatedGpu {
     }
 }
 
-/// Checks a copy of bytes on a queue of a kind.
-fn check_buffer_copy(
-    copy: &BufferCopy<'_, SimulatedGpu>,
-    kind: Option<QueueKind>,
-) -> Result<(), DeviceError> {
+/// Half of a transfer of ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Acquire,
+    Release,
+}
+
+impl SimulatedGpu {
+    /// Returns the task of half of a transfer of ownership, or reports the validation error.
+    fn hand_over_task(
+        &self,
+        transfer: &OwnershipTransfer<'_, Self>,
+        queue: QueueIndex,
+        half: Half,
+    ) -> Result<Task, DeviceError> {
+        let task = self.hand_over(transfer, queue, half);
+        task.map(Task::HandOver).inspect_err(|wrong| self.report(format!("submit: {transfer:?}: {wrong}")))
+    }
+
+    fn hand_over(
+        &self,
+        transfer: &OwnershipTransfer<'_, Self>,
+        queue: QueueIndex,
+        half: Half,
+    ) -> Result<HandOver, DeviceError> {
+        let family_of = |queue| self.shared.queues.family(queue);
+        let (from, to) = (family_of(transfer.from), family_of(transfer.to));
+        if family_of(queue) != if half == Half::Acquire { to } else { from } {
+            return Err(CopyError::OtherFamily.into());
+        }
+        let (resource, bytes) = match transfer.part {
+            OwnedPart::Buffer { buffer, offset, size } => {
+                buffer.range.check(offset, Some(size))?;
+                (&buffer.range, offset..offset + size)
+            }
+            OwnedPart::Image { image, mip_level, array_layer, .. } => {
+                let level = image.shape.level_range(mip_level, array_layer);
+                (&image.range, level.ok_or(CopyError::NoSuchSubresource { mip_level, array_layer })?)
+            }
+        };
+        resource.check_alive()?;
+        let what = match (from == to, half) {
+            // Nothing is handed over.
+            (true, _) => Use::Read,
+            (false, Half::Acquire) => Use::Acquire { from, to },
+            (false, Half::Release) => Use::Release { from, to },
+        };
+        Ok(HandOver { resource: InUse::new(resource), bytes, what })
+    }
+}
+
+/// Checks a copy of bytes.
+fn check_buffer_copy(copy: &BufferCopy<'_, SimulatedGpu>) -> Result<(), DeviceError> {
     let ends =
         [(copy.from, copy.from_offset, TransferUsage::SRC), (copy.to, copy.to_offset, TransferUsage::DST)];
     for (buffer, offset, usage) in ends {
         buffer.range.check(offset, Some(copy.size))?;
         buffer.range.check_alive()?;
         buffer.check_usage(usage)?;
-        buffer.check_family(kind)?;
     }
     Ok(())
 }
@@ -663,10 +763,16 @@ unsafe impl QueueDevice for SimulatedGpu {
                 let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
                 SimulatedCopy::of_bytes(from, read, to, written, copy.size)
             };
-            self.copy_task(copy, check_buffer_copy(copy, kind), host_copy)
+            self.copy_task(copy, check_buffer_copy(copy), host_copy)
         });
-        let tasks = image_copies.chain(full_images).chain(copies);
+        let acquires = submission.acquires.iter().map(|it| self.hand_over_task(it, queue, Half::Acquire));
+        let releases = submission.releases.iter().map(|it| self.hand_over_task(it, queue, Half::Release));
+        let tasks = acquires.chain(image_copies).chain(full_images).chain(copies).chain(releases);
         self.shared.queues.submit(queue, submission.waits, tasks)
+    }
+
+    fn queue_family(&self, queue: QueueIndex) -> u32 {
+        self.shared.queues.family(queue)
     }
 
     fn submitted(&self, queue: QueueIndex) -> TimelineValue {

@@ -9,8 +9,9 @@ use super::SimulatedGpu;
 use super::images::Shape;
 use super::memory::{MemoryObject, SimulatedMemory};
 use super::names::{Name, Named, NamedBytes};
+use super::ownership::Owners;
 use crate::device::{
-    DedicatedNeed, DescriptionError, DeviceError, MemoryDesc, MemoryDevice as _, Requirements,
+    DedicatedNeed, DescriptionError, DeviceError, MemoryDesc, MemoryDevice as _, Requirements, SharingMode,
 };
 use crate::sync::locked;
 
@@ -24,6 +25,8 @@ pub(super) struct ResourceRange {
     pub(super) name: Name,
     /// Shared by all clones of the resource, so that an early destruction is detected, and a use after it.
     pub(super) users: Arc<Users>,
+    /// It belongs to one family of queues at a time.
+    pub(super) is_exclusive: bool,
 }
 
 /// The users of a resource.
@@ -33,6 +36,8 @@ pub(super) struct Users {
     copies: AtomicU32,
     /// Whether the resource was destroyed, although clones of it may exist.
     pub(super) destroyed: AtomicBool,
+    /// The families that own its bytes, if it is exclusive.
+    pub(super) owners: Owners,
 }
 
 /// A resource that a copy on a queue uses.
@@ -100,7 +105,7 @@ impl SimulatedGpu {
         size: u64,
         requirements: &Requirements,
         (memory, offset): (SimulatedMemory, u64),
-        shape: Option<Shape>,
+        (shape, sharing_mode): (Option<Shape>, SharingMode),
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, call)?;
@@ -127,7 +132,8 @@ impl SimulatedGpu {
         let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
         let bytes = NamedBytes { memory: Arc::clone(&object), offset, size, shape };
         let name = self.shared.names.add(Named::Bytes(bytes));
-        Ok(ResourceRange { memory: object, offset, size, name, users })
+        let is_exclusive = sharing_mode == SharingMode::Exclusive;
+        Ok(ResourceRange { memory: object, offset, size, name, users, is_exclusive })
     }
 
     /// Ends the binding of a resource that is destroyed.
@@ -142,6 +148,7 @@ impl SimulatedGpu {
         // No clone of the resource is left, so the count can be reused.
         if Arc::strong_count(&range.users) == 1 {
             range.users.destroyed.store(false, Relaxed);
+            range.users.owners.clear();
             locked(&self.shared.spare_users).push(range.users);
         }
     }

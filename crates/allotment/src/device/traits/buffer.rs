@@ -51,8 +51,9 @@ pub unsafe trait BufferDevice: MemoryDevice {
     }
 
     /// Returns true where all queues of the device may use a buffer with this description, one after the other, and find
-    /// its bytes. False where a family of queues has to hand it over to another (`VK_SHARING_MODE_EXCLUSIVE`): copies
-    /// that the library submits then run on a graphics queue.
+    /// its bytes. False where a [family](super::QueueDevice::queue_family) of queues has to hand it over to another
+    /// (`VK_SHARING_MODE_EXCLUSIVE`): uploads then do so, and other copies that the library submits run on a queue of
+    /// the family of the first graphics queue.
     fn queues_share_buffer(&self, info: &Self::BufferInfo<'_>) -> bool {
         let _ = info;
         true

@@ -102,6 +102,14 @@ pub unsafe trait ImageDevice: MemoryDevice {
         Err(DeviceError::Unsupported)
     }
 
+    /// Returns true where all queues of the device may use an image with this description, one after the other, and find its
+    /// texels. False where a [family](super::QueueDevice::queue_family) of queues has to hand it over to another
+    /// (`VK_SHARING_MODE_EXCLUSIVE`).
+    fn queues_share_image(&self, info: &Self::ImageInfo<'_>) -> bool {
+        let _ = info;
+        true
+    }
+
     /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere
     /// and copy it there [as a whole](crate::device::FullImageCopy), at least by a graphics queue. `None` where that is
     /// not possible.

@@ -29,7 +29,8 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     /// [image copy's](crate::device::ImageCopy) row pitch, box or aspect, or leave an image in the state `after`; if the
     /// queue [does not copy the aspect](ImageDevice::can_copy_aspect); or if an image
     /// [cannot be copied as a whole](ImageDevice::relocatable_image_info), has undefined contents in the state
-    /// `before`, or has depth, stencil or several samples and the queue is not a graphics queue.
+    /// `before`, or has depth, stencil or several samples and the queue is not a graphics queue; or if an ownership
+    /// transfer names a queue of another family than the one that it is submitted to.
     ///
     /// # Safety
     ///
@@ -42,9 +43,13 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     /// Each [image copy](crate::device::ImageCopy) satisfies the rules of its fields: the box lies in an existing
     /// subresource, the buffer layout satisfies the device's limits, the texel layout is the format's, and all aspects of the
     /// subresource are in the state `before` when the copy begins. The image was created with the usage that the copy
-    /// needs, and no other work uses the subresource until the value is reached. Where queue families own images (in
-    /// Vulkan, unless the image is shared by them), the queue belongs to the owning family: ownership is not
-    /// transferred.
+    /// needs, and no other work uses the subresource until the value is reached.
+    ///
+    /// Where a [family](Self::queue_family) of queues owns a range of a buffer or a subresource of an image (in Vulkan,
+    /// unless the families share it), the queue is of that family when the copy begins, unless the copies of the submission,
+    /// and those behind it on the queue, write all of the range or subresource: such copies make it the owner. Ownership is
+    /// transferred by `releases` and `acquires` only: the family that releases a part owns it, an acquire is submitted for
+    /// each release, with the same fields, and waits for it, and nothing else uses the part in between.
     ///
     /// Each [copy of a whole image](crate::device::FullImageCopy) does too: both images were created from its
     /// description, all of `from` is in the state `before`, and `to` is in its initial state. No image is in two of
@@ -58,6 +63,21 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     ) -> Result<TimelineValue, DeviceError>
     where
         Self: Sized;
+
+    /// Returns the family of a queue: [exclusive](crate::device::SharingMode::Exclusive) resources belong to the queues of one
+    /// family at a time. The same for all queues where the API has no families, which is the default.
+    fn queue_family(&self, queue: QueueIndex) -> u32 {
+        let _ = queue;
+        0
+    }
+
+    /// Returns true where the queue copies any box of an image. False where boxes have to begin and end at multiples of some
+    /// size, or to be whole mip levels: on Vulkan, where the queue's family has another `minImageTransferGranularity` than one
+    /// texel. Uploads copy on another queue then.
+    fn copies_any_box(&self, queue: QueueIndex) -> bool {
+        let _ = queue;
+        true
+    }
 
     /// Returns the value of the last submission to the queue; 0 before the first submission, and if the queue
     /// does not exist. Takes no lock and never fails, not even on a lost device. Once a submission has returned,

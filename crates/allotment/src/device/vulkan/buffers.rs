@@ -7,7 +7,7 @@ use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
     AddressError, BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc,
-    Requirements, ResourceKind, TransferUsage,
+    Requirements, ResourceKind, SharingMode, TransferUsage,
 };
 
 /// A buffer to create.
@@ -76,7 +76,7 @@ impl<'a> BufferInfo<'a> {
         // SAFETY: the description is valid, as promised to `from_raw`.
         let own = unsafe { self.families.or(self.raw.sharing_mode, list, count) };
         // A list with a family that is not stored counts as none: the safe side.
-        families.len() < 2 || own.is_some_and(|own| families.iter().all(|family| own.list().contains(family)))
+        self.every_queue || own.is_some_and(|own| own.includes(families))
     }
 
     /// Returns the handle types of shared memory that it may be bound to.
@@ -134,8 +134,8 @@ unsafe impl Send for BufferInfo<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for BufferInfo<'_> {}
 
-/// A buffer that can be copied from and to, with the description's additional flags (`VkBufferUsageFlags`). All
-/// queues of the device may use it without ownership transfers.
+/// A buffer that can be copied from and to, with the description's additional flags (`VkBufferUsageFlags`). Unless it is
+/// [exclusive](SharingMode::Exclusive), all queues of the device may use it without ownership transfers.
 ///
 /// The flags are those of Vulkan 1.0, and those of [features that are enabled](EnabledFeatures): for device addresses and
 /// descriptor buffers. A buffer with others is refused with
@@ -148,7 +148,8 @@ impl From<BufferDesc> for BufferInfo<'_> {
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
         let raw = vk::BufferCreateInfo::default().size(desc.size).usage(COPIED | flags);
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw, shared_as, every_queue: true, families: Families::NONE, unchecked: Some(desc.usage) }
+        let every_queue = desc.sharing_mode == SharingMode::Concurrent;
+        Self { raw, shared_as, every_queue, families: Families::NONE, unchecked: Some(desc.usage) }
     }
 }
 
@@ -271,8 +272,6 @@ impl Shared {
             raw = raw.queue_family_indices(&own_families);
         }
         if every_queue && self.families.len() > 1 {
-            // Copies may be submitted to any queue, and nothing here transfers ownership: all families share the
-            // buffer.
             raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);
         }
         // The structure is left out without shared memory: it does not exist below Vulkan 1.1.
@@ -357,7 +356,7 @@ unsafe impl BufferDevice for Device {
     }
 
     fn queues_share_buffer(&self, info: &BufferInfo<'_>) -> bool {
-        info.every_queue || info.is_shared_by(&self.shared.families)
+        info.is_shared_by(&self.shared.families)
     }
 
     fn queues_may_write(&self, info: &BufferInfo<'_>) -> bool {

@@ -1,10 +1,12 @@
 //! The commands that a submission's copies are recorded as.
 //!
 //! ```text
+//!   barrier    what the queue's family takes over
 //!   barrier    earlier writes become visible; whole images and images of the first wave: before → transfer
 //!   copies     between buffers; whole images; images of the first wave
 //!   barriers   images: transfer → after; images of the next wave: before → transfer; and so on, wave by wave
 //!   barrier    images of the last wave and whole images: transfer → after; the CPU sees what was written
+//!   barrier    what the queue's family hands over
 //! ```
 //!
 //! Copies wait for all commands before them, and all commands after them wait for the copies, since it is not
@@ -13,6 +15,7 @@
 use ash::vk;
 
 use super::formats::{aspect_flag, barrier_aspects};
+use super::ownership::Barriers;
 use super::{Device, full_images};
 use crate::device::waves::{Wave, waves};
 use crate::device::{
@@ -26,6 +29,7 @@ pub(super) struct Scratch {
     image_regions: Vec<vk::BufferImageCopy>,
     pub(super) whole_regions: Vec<vk::ImageCopy>,
     barriers: Vec<vk::ImageMemoryBarrier<'static>>,
+    pub(super) ownership: Barriers,
 }
 
 /// A command buffer that copies are recorded into.

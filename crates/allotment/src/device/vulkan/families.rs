@@ -31,6 +31,12 @@ impl Families {
         families.iter().try_fold(0, add).map(Self)
     }
 
+    /// Returns true if queues of all these families may use the resource without ownership transfers.
+    pub(super) fn includes(self, families: &[u32]) -> bool {
+        let has = |&family: &u32| family < MOST && self.0 & 1 << family != 0;
+        families.len() < 2 || families.iter().all(has)
+    }
+
     /// Returns the families in ascending order.
     pub(super) fn list(self) -> Vec<u32> {
         (0..MOST).filter(|family| self.0 & 1 << family != 0).collect()
@@ -49,6 +55,10 @@ mod tests {
         };
         assert_eq!(of(&[63, 0, 2]).unwrap().list(), [0, 2, 63]);
         assert_eq!(of(&[1, 64]), None);
+        assert!(of(&[63, 0, 2]).unwrap().includes(&[0, 63]));
+        assert!(!of(&[63, 0, 2]).unwrap().includes(&[0, 1]));
+        assert!(!of(&[0]).unwrap().includes(&[0, 64]));
+        assert!(Families::NONE.includes(&[5]), "of a device with queues of one family");
         // SAFETY: exclusive sharing ignores the list.
         let exclusive = unsafe { Families::NONE.or(vk::SharingMode::EXCLUSIVE, core::ptr::null(), 7) };
         assert_eq!(exclusive.unwrap().list(), [0; 0]);

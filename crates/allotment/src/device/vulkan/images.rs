@@ -10,7 +10,7 @@ use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
     DescriptionError, DescriptionLimit, DeviceError, HostImageWrite, ImageAspect, ImageDesc, ImageDevice,
     ImageDimension, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements,
-    ResourceKind, Tiling,
+    ResourceKind, SharingMode, Tiling,
 };
 
 /// An image to create.
@@ -24,6 +24,8 @@ pub struct ImageInfo<'a> {
     shared_as: vk::ExternalMemoryHandleTypeFlags,
     /// The queue families that may use it, of a description that borrows no list of them.
     families: Families,
+    /// All queue families of the device may use it without ownership transfers.
+    every_queue: bool,
     /// The [`ImageDesc`] that it was created from, which was not promised to be valid: the driver is queried first.
     unchecked: Option<ImageDesc>,
 }
@@ -39,7 +41,7 @@ impl<'a> ImageInfo<'a> {
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw: info, shared_as, families: Families::NONE, unchecked: None }
+        Self { raw: info, shared_as, families: Families::NONE, every_queue: false, unchecked: None }
     }
 
     /// Adds handle types as which the image's memory is shared, both when it is
@@ -48,6 +50,15 @@ impl<'a> ImageInfo<'a> {
     pub fn with_external_handle_types(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.shared_as |= handle_types;
         self
+    }
+
+    /// Returns true if queues of all these families may use the image without ownership transfers.
+    fn is_shared_by(&self, families: &[u32]) -> bool {
+        let (list, count) = (self.raw.p_queue_family_indices, self.raw.queue_family_index_count);
+        // SAFETY: the description is valid, as promised to `from_raw`.
+        let own = unsafe { self.families.or(self.raw.sharing_mode, list, count) };
+        // A list with a family that is not stored counts as none: the safe side.
+        self.every_queue || own.is_some_and(|own| own.includes(families))
     }
 
     /// Returns the handle types of shared memory that it may be bound to.
@@ -70,7 +81,7 @@ impl<'a> ImageInfo<'a> {
         if !self.is_copyable() {
             return None;
         }
-        let Self { raw, shared_as, unchecked, .. } = *self;
+        let Self { raw, shared_as, every_queue, unchecked, .. } = *self;
         let (list, count) = (raw.p_queue_family_indices, raw.queue_family_index_count);
         // SAFETY: the description is valid, as promised to `from_raw`.
         let families = unsafe { self.families.or(raw.sharing_mode, list, count) }?;
@@ -86,7 +97,7 @@ impl<'a> ImageInfo<'a> {
             .usage(raw.usage)
             .sharing_mode(raw.sharing_mode)
             .initial_layout(raw.initial_layout);
-        Some(ImageInfo { raw, shared_as, families, unchecked })
+        Some(ImageInfo { raw, shared_as, families, every_queue, unchecked })
     }
 
     /// Returns true if a copy of the image's contents in another image of the same description is equivalent.
@@ -207,7 +218,8 @@ unsafe impl Sync for ImageInfo<'_> {}
 /// [enabled](EnabledFeatures).
 ///
 /// The format is a `VkFormat` that is core in the device's version of Vulkan; formats of extensions are refused,
-/// since the library cannot know whether they are enabled. One queue family owns the image at a time.
+/// since the library cannot know whether they are enabled. One queue family owns the image at a time, unless its
+/// [sharing mode](ImageDesc::with_sharing_mode) says otherwise.
 ///
 /// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; one that the device
 /// does not support, or cannot [share](ImageInfo::with_external_handle_types), with [`DeviceError::Unsupported`]. Other
@@ -251,6 +263,7 @@ impl From<ImageDesc> for ImageInfo<'_> {
             raw,
             shared_as: vk::ExternalMemoryHandleTypeFlags::empty(),
             families: Families::NONE,
+            every_queue: desc.sharing_mode == SharingMode::Concurrent,
             unchecked: Some(desc),
         }
     }
@@ -559,10 +572,13 @@ impl Shared {
         info: &ImageInfo<'_>,
         f: impl FnOnce(&vk::ImageCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
-        let ImageInfo { mut raw, shared_as, families, unchecked } = *info;
+        let ImageInfo { mut raw, shared_as, families, every_queue, unchecked } = *info;
         let own_families = families.list();
         if !own_families.is_empty() {
             raw = raw.queue_family_indices(&own_families);
+        }
+        if every_queue && self.families.len() > 1 {
+            raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);
         }
         // Both are bound in parts with `vkBindImageMemory2` or `vkQueueBindSparse`, which one offset cannot
         // express.
@@ -654,6 +670,10 @@ unsafe impl ImageDevice for Device {
 
     fn can_copy_aspect(&self, queue: QueueKind, aspect: ImageAspect) -> bool {
         !aspect.needs_graphics() || queue == QueueKind::Graphics
+    }
+
+    fn queues_share_image(&self, info: &ImageInfo<'_>) -> bool {
+        info.is_shared_by(&self.shared.families)
     }
 
     fn relocatable_image_info(&self, info: &ImageInfo<'_>) -> Option<ImageInfo<'static>> {

@@ -53,6 +53,7 @@ mod images;
 mod memory;
 mod names;
 mod options;
+mod ownership;
 mod properties;
 mod queues;
 mod requirements;
@@ -203,8 +204,10 @@ impl Device {
             return Err(DeviceError::TimelineSemaphoreNotEnabled);
         }
         // SAFETY: as above.
-        let kinds = unsafe { properties::family_kinds(&instance, physical_device) };
+        let of_families = unsafe { properties::families(&instance, physical_device) };
+        let kinds = properties::family_kinds(&of_families);
         properties.queues = properties::queue_kinds(&queues, &kinds)?;
+        let any_box = |family| properties::copies_any_box(&of_families, family);
         let mut families: Vec<u32> = queues.iter().map(|&(_, family)| family).collect();
         // Vulkan requires the families of concurrent sharing to be unique.
         families.sort_unstable();
@@ -221,7 +224,7 @@ impl Device {
         let largest = max_buffer_size.min(properties.limits.max_allocation_size);
         // SAFETY: the caller's promise.
         let descriptors = unsafe { Descriptors::new(&desc, largest) }?;
-        let queues = Queues::new(&instance, &raw, version, &queues, &properties.queues)
+        let queues = Queues::new(&instance, &raw, version, &queues, &properties.queues, any_box)
             // Descriptors own a sampler by now, which nothing else would destroy.
             .inspect_err(|_| descriptors.destroy(&raw))?;
         let shared = Shared {

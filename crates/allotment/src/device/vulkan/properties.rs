@@ -115,19 +115,29 @@ pub(super) fn usable_types(properties: &DeviceProperties, enabled: EnabledFeatur
     usable.fold(0, |mask, (index, _)| mask | 1 << index.0)
 }
 
-/// Returns the kind of the queues of each family. `None` for families that cannot copy: video-only ones, for
-/// example.
+/// Returns what the driver says of each queue family.
 ///
 /// # Safety
 ///
 /// `physical_device` is of `instance`.
-pub(super) unsafe fn family_kinds(
+pub(super) unsafe fn families(
     instance: &ash::Instance,
     physical_device: vk::PhysicalDevice,
-) -> Vec<Option<QueueKind>> {
+) -> Vec<vk::QueueFamilyProperties> {
     // SAFETY: the caller's promise.
-    let families = unsafe { instance.get_physical_device_queue_family_properties(physical_device) };
-    families.into_iter().map(|family| queue_kind(family.queue_flags)).collect()
+    unsafe { instance.get_physical_device_queue_family_properties(physical_device) }
+}
+
+/// Returns the kind of the queues of each family. `None` for families that cannot copy: video-only ones, for
+/// example.
+pub(super) fn family_kinds(families: &[vk::QueueFamilyProperties]) -> Vec<Option<QueueKind>> {
+    families.iter().map(|family| queue_kind(family.queue_flags)).collect()
+}
+
+/// Returns whether queues of a family copy any box of an image.
+pub(super) fn copies_any_box(families: &[vk::QueueFamilyProperties], family: u32) -> bool {
+    let one = vk::Extent3D { width: 1, height: 1, depth: 1 };
+    families.get(family as usize).is_some_and(|family| family.min_image_transfer_granularity == one)
 }
 
 /// Returns the kind of a queue. Graphics and compute queues can copy without the transfer flag.

@@ -12,7 +12,8 @@ use std::time::Instant;
 use ash::vk;
 
 use super::commands::Pool;
-use super::{Device, copies, full_images, refused};
+use super::ownership::Half;
+use super::{Device, copies, full_images, ownership, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
 use crate::device::{
@@ -37,6 +38,8 @@ enum Timelines {
 
 struct Queue {
     family: u32,
+    /// Any box of an image can be copied.
+    any_box: bool,
     kind: QueueKind,
     semaphore: vk::Semaphore,
     /// The value of the last submission. Written under the lock of `state`, read without it.
@@ -119,6 +122,7 @@ impl Queues {
         version: u32,
         queues: &[(vk::Queue, u32)],
         kinds: &[QueueKind],
+        any_box: impl Fn(u32) -> bool,
     ) -> Result<Self, DeviceError> {
         let timelines = if version >= vk::API_VERSION_1_2 {
             Timelines::Core
@@ -136,7 +140,8 @@ impl Queues {
                     let (pools, scratch) = (CommandPools::default(), Scratch::default());
                     let state = Mutex::new(State { handle, pools, scratch });
                     let submitted = AtomicU64::new(0);
-                    created.queues.push(Queue { family, kind, semaphore, submitted, state });
+                    let any_box = any_box(family);
+                    created.queues.push(Queue { family, any_box, kind, semaphore, submitted, state });
                 }
                 Err(error) => {
                     // Semaphores that exist already are destroyed; no submission used them yet.
@@ -207,6 +212,10 @@ impl Queues {
 
     pub(super) fn family(&self, queue: QueueIndex) -> Result<u32, DeviceError> {
         Ok(self.get(queue)?.family)
+    }
+
+    pub(super) fn copies_any_box(&self, queue: QueueIndex) -> bool {
+        self.get(queue).is_ok_and(|queue| queue.any_box)
     }
 
     pub(super) fn submitted(&self, queue: QueueIndex) -> TimelineValue {
@@ -280,8 +289,9 @@ impl Queues {
         // Checked under the lock: the value that this submission signals must not change in between.
         check_waits(submission.waits, index, queue.submitted().0 + 1, self.queues.len())?;
         let commands = self.record(device, queue, &mut state, submission)?;
-        // Without commands there is no transfer stage to block; the signal follows all stages.
-        let waiting = if commands.is_some() {
+        // Without commands there is no transfer stage to block; the signal follows all stages. What takes something over waits
+        // with all of them.
+        let waiting = if commands.is_some() && submission.acquires.is_empty() {
             vk::PipelineStageFlags::TRANSFER
         } else {
             vk::PipelineStageFlags::ALL_COMMANDS
@@ -381,19 +391,28 @@ impl Queues {
         state: &mut State,
         submission: &Submission<'_, Device>,
     ) -> Result<Option<vk::CommandBuffer>, DeviceError> {
-        if !submission.has_copies() {
+        let Submission { acquires, releases, .. } = *submission;
+        if !submission.has_copies() && acquires.is_empty() && releases.is_empty() {
             return Ok(None);
         }
         // Checked before a command buffer is taken, so that a refused submission leaves the pools as they were.
         copies::check(submission.image_copies, queue.kind)?;
         full_images::check(submission.full_images, queue.kind)?;
+        ownership::check(Half::Acquire, acquires, queue.family, |queue| self.family(queue))?;
+        ownership::check(Half::Release, releases, queue.family, |queue| self.family(queue))?;
         let commands = state.pools.next(&Maker { queues: self, queue, device })?.next(device)?;
         // The driver may skip work that only a resubmission needs.
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer's pool was reset since the buffer was last submitted.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
         let scratch = &mut state.scratch.recording;
-        copies::Recording { device, commands, kind: queue.kind, scratch }.record(submission);
+        let family_of = |queue| self.family(queue).ok();
+        let mut recording = copies::Recording { device, commands, kind: queue.kind, scratch };
+        recording.transfer_ownership(Half::Acquire, acquires, family_of);
+        if submission.has_copies() {
+            recording.record(submission);
+        }
+        recording.transfer_ownership(Half::Release, releases, family_of);
         // SAFETY: the buffer is being recorded.
         unsafe { device.end_command_buffer(commands) }.map_err(refused)?;
         Ok(Some(commands))
@@ -440,6 +459,15 @@ unsafe impl QueueDevice for Device {
     ) -> Result<TimelineValue, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
+    }
+
+    fn queue_family(&self, queue: QueueIndex) -> u32 {
+        // One that does not exist is of no family.
+        self.shared.queues.family(queue).unwrap_or(u32::MAX)
+    }
+
+    fn copies_any_box(&self, queue: QueueIndex) -> bool {
+        self.shared.queues.copies_any_box(queue)
     }
 
     fn submitted(&self, queue: QueueIndex) -> TimelineValue {

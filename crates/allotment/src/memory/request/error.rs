@@ -483,8 +483,8 @@ pub enum AccessError {
         name: ShortName,
     },
     /// The buffer is exclusive to one queue family at a time (`VK_SHARING_MODE_EXCLUSIVE`), which is taken to be that of the
-    /// graphics queues, and the copy would run on a queue of another one: its bytes would be undefined. Copy on a graphics
-    /// queue, describe the buffer by a [`BufferDesc`](crate::device::BufferDesc), or share it among all families.
+    /// first graphics queue, and the copy would run on a queue of another one: its bytes would be undefined. Copy on a queue of
+    /// that family, or share the buffer among all ([`SharingMode::Concurrent`](crate::device::SharingMode::Concurrent)).
     OtherFamily {
         /// The queue of the copy.
         queue: QueueIndex,
@@ -594,7 +594,7 @@ impl fmt::Display for AccessError {
             Self::NoAddress { reason, .. } => write!(f, "the buffer has no device address: {reason}"),
             Self::OtherFamily { queue, .. } => write!(
                 f,
-                "the buffer is exclusive to the family of the graphics queues, and queue {} is of another one: copy on a graphics queue, or create the buffer with concurrent sharing",
+                "the buffer is exclusive to the family of the first graphics queue, and queue {} is of another one: copy on a graphics queue, or create the buffer with concurrent sharing",
                 queue.0
             ),
             Self::NotMapped { .. } => write!(

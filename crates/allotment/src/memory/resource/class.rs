@@ -8,7 +8,7 @@ use super::{Kind, RawBuffer, RawImage, RawResource};
 
 use crate::device::{
     AddressError, Device, DeviceError, ImageShape, ImageViewSupport, MemoryDesc, QueueIndex, QueueKind,
-    Requirements, TransferUsage,
+    Requirements, TransferUsage, is_of_home_family,
 };
 use crate::memory::resource::relocation::{Cell, Member};
 use crate::sync::locked;
@@ -203,9 +203,13 @@ impl<D: Device> Class<D> for Buffers {
 
     fn relocatable_info(
         device: &D,
-        _: QueueIndex,
+        queue: QueueIndex,
         info: &D::BufferInfo<'_>,
     ) -> Result<D::BufferInfo<'static>, TransferUsage> {
+        // Another family would find its bytes undefined.
+        if !device.queues_share_buffer(info) && !is_of_home_family(device, queue) {
+            return Err(TransferUsage::empty());
+        }
         device.relocatable_buffer_info(info).ok_or_else(|| device.buffer_transfer_usage(info).complement())
     }
 
@@ -270,9 +274,8 @@ impl<D: Device> Class<D> for Images {
         Some(AddressError::Unsupported)
     }
 
-    // Its caller says on which queue an image is copied.
-    fn is_shared(_: &D, _: &D::ImageInfo<'_>) -> bool {
-        true
+    fn is_shared(device: &D, info: &D::ImageInfo<'_>) -> bool {
+        device.queues_share_image(info)
     }
 
     fn relocatable_info(
@@ -283,6 +286,8 @@ impl<D: Device> Class<D> for Images {
         let kind = device.properties().queues.get(usize::from(queue.0));
         // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
         let draws = kind == Some(&QueueKind::Graphics);
+        // Another family would find its texels undefined.
+        let draws = draws && (device.queues_share_image(info) || is_of_home_family(device, queue));
         device.relocatable_image_info(info).filter(|_| draws).ok_or(TransferUsage::empty())
     }
 

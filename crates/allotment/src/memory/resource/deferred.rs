@@ -504,8 +504,8 @@ impl<D: Device> Image<D> {
     /// image is in this state whenever an upload to it is submitted or a [step](crate::memory::Defragmenter::step) is done,
     /// or will be once all submitted work has completed; and a recording that is not submitted by then neither leaves it in
     /// another state, nor, if the image is relocatable, uses it on another queue than the defragmenter's. Later uses on
-    /// another queue wait for [`copied_at`](crate::memory::DefragmentationStep::copied_at). On Vulkan an image that moves
-    /// belongs to the family of the defragmenter's queue.
+    /// another queue wait for [`copied_at`](crate::memory::DefragmentationStep::copied_at). On Vulkan an
+    /// [exclusive](crate::device::SharingMode::Exclusive) image belongs to the family of the first graphics queue then.
     pub unsafe fn set_state(&self, state: D::ImageState) {
         self.with_states(|states| locked(states).set_all(SubresourceState::Known(state)));
     }
@@ -519,7 +519,8 @@ impl<D: Device> Image<D> {
     }
 
     /// Says that the state of the image is not known from now on, since the application changes it: a relocatable image stays
-    /// where it is, and uploads are refused that would keep some texels of a mip level.
+    /// where it is, and uploads are refused that would keep some texels of a mip level. The same before the application hands an
+    /// [exclusive](crate::device::SharingMode::Exclusive) image over to another queue family.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -78,7 +78,7 @@ impl fmt::Display for ResourceError {
                     f.write_str(
                         "no second resource that a queue could copy to can be created from the description: add the copy \
                          usages of an image (VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT), chain \
-                         nothing to the description, let the defragmenter use a graphics queue, or leave it pinned",
+                         nothing to the description, let the defragmenter use the first graphics queue, or leave it pinned",
                     )
                 } else {
                     write!(

@@ -36,8 +36,8 @@ use self::class::ImageFacts;
 use super::AccessError;
 use super::token::Allocation;
 use crate::device::{
-    AddressError, BufferDevice, DeviceProperties, ImageDevice, ImageShape, ImageViewSupport, QueueIndex,
-    QueueKind, TransferUsage,
+    AddressError, BufferDevice, Device, ImageDevice, ImageShape, ImageViewSupport, QueueIndex, TransferUsage,
+    is_of_home_family,
 };
 use crate::memory::ShortName;
 
@@ -151,21 +151,16 @@ impl<H> RawResource<H> {
     }
 
     /// Returns true if all queues may use the resource without a transfer of ownership. One that is exclusive to a queue
-    /// family is taken to belong to that of the graphics queues, as images are.
+    /// family is taken to belong to that of the first graphics queue.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }
 
     /// Refuses a copy on a queue of another family than the resource belongs to: its bytes would be undefined.
-    pub(crate) fn check_queue(
-        &self,
-        properties: &DeviceProperties,
-        queue: QueueIndex,
-    ) -> Result<(), AccessError> {
-        let draws = |&kind: &QueueKind| kind == QueueKind::Graphics;
-        let own = properties.queues.get(usize::from(queue.0)).is_none_or(draws);
-        // Without a graphics queue there is no family that it would be taken to belong to.
-        let belongs = self.shared || own || !properties.queues.iter().any(draws);
+    pub(crate) fn check_queue<D: Device>(&self, device: &D, queue: QueueIndex) -> Result<(), AccessError> {
+        // The device refuses a queue that does not exist.
+        let exists = usize::from(queue.0) < device.properties().queues.len();
+        let belongs = self.shared || !exists || is_of_home_family(device, queue);
         if belongs { Ok(()) } else { Err(AccessError::OtherFamily { queue, name: ShortName::NONE }) }
     }
 

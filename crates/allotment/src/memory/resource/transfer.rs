@@ -456,7 +456,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             // A pass may have moved the allocation away from under the buffer.
             held.check_bound()?;
             buffer.check_usage(usage)?;
-            buffer.check_queue(self.allocator.device().properties(), self.queue)?;
+            buffer.check_queue(self.allocator.device(), self.queue)?;
             // The application's own buffer is used where there is one: memory that is dedicated to it takes no second
             // one.
             return self.copy_buffer(direction, buffer.handle(), offset, size);

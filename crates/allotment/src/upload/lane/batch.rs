@@ -8,6 +8,7 @@ use std::panic::catch_unwind;
 use std::sync::Condvar;
 use std::time::Instant;
 
+use super::hand_over::{HandOver, Level};
 use super::{Lane, lost};
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageAspect, ImageCopy, QueueIndex, Submission,
@@ -32,16 +33,20 @@ const IN_FLIGHT: usize = 16;
 const TARGETS: usize = 1024;
 
 /// Staged bytes of the open batch for a buffer.
-struct StagedCopy<D: Device> {
-    target: AllocationId,
-    to: D::Buffer,
-    to_offset: u64,
+pub(super) struct StagedCopy<D: Device> {
+    pub(super) target: AllocationId,
+    pub(super) to: D::Buffer,
+    pub(super) to_offset: u64,
     from_offset: u64,
-    size: u64,
+    pub(super) size: u64,
+    /// The buffer is exclusive, and of another family than that of the lane's queue.
+    pub(super) is_exclusive: bool,
 }
 
 /// Staged bytes of the open batch for an image.
 pub(in crate::upload) struct StagedImage<D: Device> {
+    /// The subresource, if a write holds it: the image is exclusive, and of another family than that of the lane's queue.
+    pub(in crate::upload) held: Option<Level>,
     pub(in crate::upload) image: D::Image,
     /// What is known of the image, and what was known of the subresource before this was staged.
     pub(in crate::upload) states: SharedStates<D::ImageState>,
@@ -103,6 +108,8 @@ pub(in crate::upload) struct LaneState<D: Device> {
     /// Those of batches that are over: they are told so once the lock is released.
     over: Vec<UploadHandle>,
     pub(super) statistics: LaneStatistics,
+    /// What the queue has written of resources that belong to another family.
+    pub(super) hand_over: HandOver<D>,
     /// Scratch space for the description of a submission.
     copy_scratch: Vec<BufferCopy<'static, D>>,
     image_scratch: Vec<ImageCopy<'static, D>>,
@@ -154,6 +161,7 @@ impl<D: Device> LaneState<D> {
             open_handles: 0,
             over: Vec::new(),
             statistics: LaneStatistics::default(),
+            hand_over: HandOver::default(),
             copy_scratch: Vec::new(),
             image_scratch: Vec::new(),
             is_lost: false,
@@ -260,6 +268,11 @@ impl<D: Device> LaneState<D> {
         !self.copies.is_empty() || !self.images.is_empty()
     }
 
+    /// Returns the copies to buffers.
+    pub(super) fn copies(&self) -> &[StagedCopy<D>] {
+        &self.copies
+    }
+
     /// Returns whether the batch has as many copies for buffers as it may have.
     pub(super) fn is_list_full(&self) -> bool {
         self.copies.len() >= MAX_COPIES
@@ -269,8 +282,12 @@ impl<D: Device> LaneState<D> {
     pub(super) fn record(
         &mut self,
         memory: &OwningAllocator<D>,
+        is_exclusive: bool,
         record: impl FnOnce(&mut Self) -> Result<(), UploadError>,
     ) -> Result<(), UploadError> {
+        if is_exclusive {
+            self.hand_over.open(memory.deletion_queue().tracker());
+        }
         if self.recording.is_none() {
             // Before the lock of a relocatable target is taken: a step of defragmentation holds up the opening of
             // recordings while it waits for that lock, but not as long as a recording is open.
@@ -281,6 +298,9 @@ impl<D: Device> LaneState<D> {
             // A recording without a batch would hold back what other code releases.
             self.recording = None;
         }
+        if recorded.is_err() {
+            self.hand_over.close_if_empty();
+        }
         recorded
     }
 
@@ -290,7 +310,11 @@ impl<D: Device> LaneState<D> {
         (target, to, to_offset): (AllocationId, &D::Buffer, u64),
         from_offset: u64,
         size: u64,
+        is_exclusive: bool,
     ) {
+        if is_exclusive {
+            self.hand_over.stage_copy();
+        }
         let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get_mut(before));
         let extends = |copy: &&mut StagedCopy<D>| {
@@ -301,7 +325,8 @@ impl<D: Device> LaneState<D> {
         if let Some(before) = before.filter(extends) {
             before.size += size;
         } else {
-            self.copies.insert(at, StagedCopy { target, to: to.clone(), to_offset, from_offset, size });
+            let to = to.clone();
+            self.copies.insert(at, StagedCopy { target, to, to_offset, from_offset, size, is_exclusive });
             self.statistics.copies += 1;
         }
     }
@@ -310,6 +335,9 @@ impl<D: Device> LaneState<D> {
     pub(in crate::upload) fn add_image(&mut self, image: StagedImage<D>) {
         // Also where the batch cannot be submitted later on: it stays open.
         image.set_state(SubresourceState::Known(image.after));
+        if let Some(level) = image.held {
+            self.hand_over.stage_level(level, &image);
+        }
         self.images.push(image);
         self.statistics.copies += 1;
     }
@@ -458,6 +486,7 @@ impl<D: Device> LaneState<D> {
         self.handles.range(first..).for_each(|handle| handle.submitted(point));
         self.batches.push_back(Batch { point, bytes: self.staged, targets, ranges, handles });
         self.last = Some(point);
+        self.hand_over.submitted(&self.copies);
         self.clear();
     }
 
@@ -469,6 +498,7 @@ impl<D: Device> LaneState<D> {
         self.ranges.discard();
         self.discard_handles();
         self.clear();
+        self.hand_over.discarded();
     }
 
     /// Notes that the bytes of the open batch are lost.
@@ -499,6 +529,8 @@ impl<D: Device> Lane<D> {
         state: &mut LaneState<D>,
         memory: &OwningAllocator<D>,
     ) -> Result<(), UploadError> {
+        // Before its copies could write to them again.
+        self.acquire_released(state, memory, None)?;
         self.flush_by(state, memory, |device, queue, work| {
             // SAFETY: the ranges were checked when they were staged, and no two overlap. The targets belong to owners
             // whose tracker has known of the recording since then, so they live until its submission has completed,
@@ -570,6 +602,7 @@ impl<D: Device> Drop for Ending<'_, D> {
                 self.state.ranges.abandon();
                 self.state.discard_handles();
                 self.state.clear();
+                self.state.hand_over.discarded();
             }
         }
     }

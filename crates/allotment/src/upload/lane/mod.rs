@@ -35,6 +35,7 @@
 //! target; a write to host-visible memory searches them.
 
 mod batch;
+mod hand_over;
 mod room;
 
 use core::time::Duration;
@@ -48,12 +49,13 @@ use super::tracked_buffer::TrackedBuffer;
 use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
 #[cfg(test)]
 use crate::device::{Submission, TimelineValue};
-use crate::lifetime::SubmissionTracker;
+use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::{locked, try_locked};
 use allotment_suballoc::Alignment;
 
 pub(super) use batch::{LaneState, LaneStatistics, StagedImage};
+pub(super) use hand_over::{HeldLevels, Level};
 
 /// Batches in staging memory, so that one can be filled while others are copied.
 pub(super) const BATCHES: u64 = 4;
@@ -111,19 +113,23 @@ pub(super) struct Piece<'a> {
     pub(super) handle: Option<&'a UploadHandle>,
     /// It is filled by code of the caller, so never under the lock.
     pub(super) is_callers: bool,
+    /// It is for an exclusive resource, whose family is not the lane's.
+    pub(super) is_exclusive: bool,
 }
 
 impl Piece<'_> {
     /// Describes bytes for a buffer.
     pub(super) fn of_buffer(target: AllocationId, to_offset: u64, size: u64) -> Self {
         let target = Some((target, to_offset));
-        Self { size, alignment: STAGED_AT, target, is_callers: false, handle: None }
+        Self { size, alignment: STAGED_AT, target, is_callers: false, handle: None, is_exclusive: false }
     }
 }
 
 /// The uploads over one queue.
 pub(super) struct Lane<D: Device> {
     queue: QueueIndex,
+    /// A queue of the family to which exclusive resources belong, where the lane's own queue is of another.
+    owner: Option<QueueIndex>,
     capacity: u64,
     when_full: WhenFull,
     /// Created for the first bytes.
@@ -136,10 +142,17 @@ pub(super) struct Lane<D: Device> {
 }
 
 impl<D: Device> Lane<D> {
-    /// Creates a lane over a queue, with staging memory of `capacity` bytes on first use.
-    pub(super) fn new(queue: QueueIndex, capacity: u64, when_full: WhenFull) -> Self {
+    /// Creates a lane over a queue, with staging memory of `capacity` bytes on first use. `owner` is a queue of the family to
+    /// which exclusive resources belong, if that is another one than the family of `queue`.
+    pub(super) fn new(
+        queue: QueueIndex,
+        owner: Option<QueueIndex>,
+        capacity: u64,
+        when_full: WhenFull,
+    ) -> Self {
         Self {
             queue,
+            owner,
             capacity,
             when_full,
             staging: OnceLock::new(),
@@ -151,6 +164,11 @@ impl<D: Device> Lane<D> {
 
     pub(super) fn queue(&self) -> QueueIndex {
         self.queue
+    }
+
+    /// Returns whether exclusive resources belong to another family than that of the lane's queue.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Returns the most bytes that are staged at once; longer writes are split.
@@ -219,7 +237,7 @@ impl<D: Device> Lane<D> {
                 // After the bytes are written: an open recording holds back what other code releases, and a refused write
                 // would leave one without bytes.
                 let mut state = state;
-                state.record(memory, |state| record(state, offset))?;
+                state.record(memory, piece.is_exclusive, |state| record(state, offset))?;
                 state.ranges.use_small(piece.size);
                 state.note_handle(piece.handle);
                 (state, true)
@@ -232,7 +250,7 @@ impl<D: Device> Lane<D> {
                 // The device may be lost, or the uploader stopped, since the range was reserved.
                 state.check(piece.handle)?;
                 self.make_way(&mut state, memory, piece)?;
-                state.record(memory, |state| record(state, offset))?;
+                state.record(memory, piece.is_exclusive, |state| record(state, offset))?;
                 let is_small = reserved.use_up(&mut state);
                 state.note_handle(piece.handle);
                 (state, is_small)
@@ -282,8 +300,18 @@ impl<D: Device> Lane<D> {
         state.open_bytes() >= self.capacity / BATCHES
     }
 
-    pub(super) fn wait_for(&self, point: TimelinePoint) {
-        self.lock().wait_for(point);
+    /// Makes the open batch, or the next one, wait for a point, which may be in the future: it is on no queue yet. Refuses
+    /// such a point where there are resources to hand over: the queue that acquires them could be waiting for itself.
+    pub(super) fn wait_for(&self, point: TimelinePoint, is_future: bool) -> Result<(), UploadError> {
+        let mut state = self.lock();
+        if is_future && self.is_foreign() {
+            if state.hand_over.is_open() {
+                return Err(UploadError::WaitsForItself { point });
+            }
+            state.hand_over.note_future(point);
+        }
+        state.wait_for(point);
+        Ok(())
     }
 
     /// Returns whether bytes for this buffer are staged or pending.
@@ -300,6 +328,24 @@ impl<D: Device> Lane<D> {
         submitted?;
         // Also where this call submitted nothing: a batch that grew large has submitted itself before.
         Ok(state.last())
+    }
+
+    /// Submits the open batch, and hands over what was written of exclusive resources: the queue `to` acquires it, which is
+    /// of the family of their owner. Returns the points at which everything that was staged has arrived.
+    pub(super) fn submit(
+        &self,
+        memory: &OwningAllocator<D>,
+        to: Option<QueueIndex>,
+        home: Option<&Self>,
+    ) -> Result<TimelinePoints, UploadError> {
+        let mut state = self.lock();
+        state.check_lost()?;
+        let submitted = self.submit_locked(&mut state, memory, to, home);
+        state.wake(&self.changed);
+        submitted?;
+        let mut points = state.hand_over.acquired_at;
+        state.last().into_iter().for_each(|point| points.insert(point));
+        Ok(points)
     }
 
     /// Submits the open batch by a closure.
@@ -324,6 +370,8 @@ impl<D: Device> Lane<D> {
         let mut state = self.lock();
         state.is_lost = true;
         state.discard();
+        // No queue executes anything any more.
+        state.hand_over = hand_over::HandOver::default();
         state.wake(&self.changed);
     }
 
@@ -351,9 +399,9 @@ impl<D: Device> Lane<D> {
 
     /// Submits the open batch, and keeps threads from opening another until [`resume`](Self::resume): those that write wait,
     /// those that submit do not.
-    pub(super) fn pause(&self, memory: &OwningAllocator<D>) -> Result<(), UploadError> {
+    pub(super) fn pause(&self, memory: &OwningAllocator<D>, home: Option<&Self>) -> Result<(), UploadError> {
         let mut state = self.lock();
-        let submitted = self.flush_locked(&mut state, memory);
+        let submitted = self.submit_locked(&mut state, memory, None, home);
         state.wake(&self.changed);
         submitted?;
         state.pauses += 1;

@@ -9,6 +9,7 @@ mod decisions;
 pub(crate) mod descriptor_heaps;
 pub(crate) mod descriptor_rig;
 pub(crate) mod descriptors;
+mod exclusive;
 mod following;
 mod frames;
 mod full_images;
@@ -51,6 +52,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         timelines::all(),
         lifetimes::all(),
         uploads::all(),
+        exclusive::all(),
         frames::all(),
         moves::all(),
         moved_images::all(),

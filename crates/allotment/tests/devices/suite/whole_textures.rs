@@ -6,6 +6,7 @@ use allotment::memory::{Dedicated, Image};
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc, WhenFull};
 use core::time::Duration;
 
+use super::exclusive::foreign;
 use super::image_copies::{Model, Part, aspects, state};
 use super::image_formats::{boxed, graphics, shapes, supported};
 use super::stage::Stage;
@@ -20,6 +21,8 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         textures_of_several_aspects_are_written_whole_from_everywhere,
         boxes_of_textures_are_written_and_nothing_beside_them,
         a_texture_in_no_known_state_is_written_level_by_level_or_not_at_all,
+        textures_are_written_over_queues_of_other_families,
+        a_texture_is_handed_over_when_all_of_it_is_written,
     ]
 }
 
@@ -37,7 +40,6 @@ const SOURCES: [Source; 4] = [Source::Bytes, Source::BytesByLevel, Source::Reade
 /// An image, its uploader, and what its texels have to be.
 pub(super) struct Texture<'s, 'g, F: Fixture> {
     pub(super) stage: &'s Stage<'g, F>,
-    queue: QueueIndex,
     pub(super) uploader: Uploader<F::Device>,
     pub(super) image: Image<F::Device>,
     pub(super) parts: Vec<Part>,
@@ -72,7 +74,7 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
         on_queue.when_full = WhenFull::Wait(Duration::from_secs(30));
         let uploader = Uploader::new(&stage.memory, on_queue).unwrap();
         let (parts, model) = (aspects(stage.gpu, desc, format.values), Model::new(desc));
-        Self { stage, queue, uploader, image, parts, model }
+        Self { stage, uploader, image, parts, model }
     }
 
     /// Writes a part of all levels, layers and aspects, or a box, with texels of its own.
@@ -138,7 +140,9 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
         let handle = self.image.handle();
         let copies: Vec<_> =
             self.parts.iter().map(|part| part.copy_raw::<F>(&down, &handle, state(gpu))).collect();
-        gpu.wait(gpu.submit_images(self.queue, &uploaded, &copies));
+        // Where the image belongs afterwards.
+        let Some(home) = graphics(gpu) else { unreachable!("there is one where textures are tested") };
+        gpu.wait(gpu.submit_images(home, &uploaded, &copies));
         let mut found = gpu.get(&down);
         for part in &self.parts {
             self.model.run(part, &mut expected, CopyDirection::OutOfImage);
@@ -269,5 +273,94 @@ fn a_texture_in_no_known_state_is_written_level_by_level_or_not_at_all<F: Fixtur
         }
     }
     texture.assert_arrived("after its state was not known");
+    Outcome::Ran
+}
+
+/// The formats that queues without graphics copy.
+fn plain<F: Fixture>(gpu: &Gpu<F>) -> Vec<Format> {
+    let is_plain =
+        |class| !matches!(class, FormatClass::Depth | FormatClass::Stencil | FormatClass::DepthStencil);
+    supported(gpu, is_plain)
+}
+
+fn textures_are_written_over_queues_of_other_families<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let (queues, formats) = (foreign(gpu), plain(gpu));
+    if queues.is_empty() || graphics(gpu).is_none() || formats.is_empty() {
+        return Outcome::DoesNotApply("the device has queues of one family, or no images of colors");
+    }
+    let stage = Stage::new(gpu);
+    let mut random = Random::new(9);
+    for queue in queues {
+        for (number, format) in formats.iter().enumerate() {
+            for (of_format, desc) in shapes(gpu, format).into_iter().enumerate() {
+                let (source, staging) =
+                    (SOURCES[(number + of_format) % SOURCES.len()], [64 << 10, 4 << 20][of_format % 2]);
+                let mut texture = Texture::new(&stage, queue, &desc, format, staging);
+                texture.write_whole(source, 1);
+                texture.assert_arrived((queue, format, &desc, source));
+                for seed in 0..3 {
+                    // Boxes of what its family owns, and all of it again, handed over in between or not.
+                    let part = texture.parts[random.below(texture.parts.len() as u64) as usize];
+                    let part = boxed(gpu, &part, &desc, 0, &mut random);
+                    let Part { mip_level, array_layer, aspect, origin, extent, .. } = part;
+                    let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
+                    let write = ImageWrite::new(region.into()).with_after(state(gpu));
+                    texture.write(&part, &write, 200 + seed);
+                    if random.below(2) == 0 {
+                        texture.uploader.submit().unwrap();
+                    }
+                    if random.below(3) == 0 {
+                        texture.write_whole(SOURCES[random.below(4) as usize], 300 + seed);
+                    }
+                }
+                texture.assert_arrived((queue, format, &desc, "boxes"));
+            }
+            stage.deletion_queue.reclaim();
+        }
+    }
+    Outcome::Ran
+}
+
+fn a_texture_is_handed_over_when_all_of_it_is_written<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let (queues, formats) = (foreign(gpu), plain(gpu));
+    let (false, Some(format), Some(_)) = (queues.is_empty(), formats.first(), graphics(gpu)) else {
+        return Outcome::DoesNotApply("the device has queues of one family, or no images of colors");
+    };
+    let stage = Stage::new(gpu);
+    for queue in queues {
+        let desc = ImageDesc::new(256, 200, format.number).with_usage(format.usage).with_mip_levels(3);
+        let mut texture = Texture::new(&stage, queue, &desc, format, 16 << 10);
+        for seed in [1, 50] {
+            let parts = texture.parts.clone();
+            let all: Vec<_> = (seed..).zip(&parts).map(|(seed, part)| texture.bytes_of(part, seed)).collect();
+            let bytes = all.concat();
+            let mut left = &bytes[..];
+            let write = ImageWrite::default().with_after(state(gpu));
+            let mut pieces = 0;
+            let uploader = &texture.uploader;
+            let fill = |rows: &mut allotment::upload::ImageRows<'_>| {
+                // A frame that is submitted meanwhile.
+                uploader.submit().unwrap();
+                pieces += 1;
+                for row in rows.rows_mut() {
+                    let (now, later) = left.split_at(row.len());
+                    row.copy_from_slice(now);
+                    left = later;
+                }
+            };
+            uploader.write_image_with(&texture.image, &write, fill).unwrap();
+            assert!(pieces > 10, "{pieces}");
+            texture.assert_arrived((queue, seed));
+        }
+        // It goes before it is handed over.
+        texture.write_whole(Source::Bytes, 9);
+        let Texture { uploader, image, .. } = texture;
+        drop(image);
+        stage.deletion_queue.reclaim();
+        uploader.submit().unwrap();
+        stage.wait_idle();
+        stage.deletion_queue.reclaim();
+        assert_eq!(stage.deletion_queue.statistics().pending, 0);
+    }
     Outcome::Ran
 }

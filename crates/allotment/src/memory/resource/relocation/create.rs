@@ -15,8 +15,8 @@ impl<D: Device> Defragmenter<D> {
     /// [`OwningAllocator::create_buffer`](crate::memory::OwningAllocator::create_buffer) creates a pinned one. It is movable
     /// whatever the options say; with [`Movability::Recreated`], a move does not copy its bytes.
     ///
-    /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue, which is a graphics
-    /// queue where nothing else is said.
+    /// On Vulkan, an [exclusive](crate::device::SharingMode::Exclusive) buffer is refused where the defragmenter's queue is of
+    /// another family than the first graphics queue. It belongs to that family whenever it may move.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -116,7 +116,7 @@ impl<D: Device> Defragmenter<D> {
     /// # Errors
     ///
     /// The errors of [`create_buffer`](Self::create_buffer); [`ResourceError::NotRelocatable`] also when the
-    /// defragmenter's queue is not a graphics queue.
+    /// defragmenter's queue is not a graphics queue, or is of another family than the first one and the image is exclusive.
     #[inline(never)]
     #[track_caller]
     pub fn create_image(

@@ -24,8 +24,8 @@ use crate::memory::{DefragmentationDesc, DefragmentationStatistics};
 pub struct DefragmenterDesc {
     /// Strategy, and what happens to emptied blocks. The limits are replaced by those of each step.
     pub defragmentation: DefragmentationDesc,
-    /// The queue that copies. Defaults to the first graphics queue, or else the first queue. On Vulkan, the images must
-    /// belong to its queue family.
+    /// The queue that copies. Defaults to the first graphics queue, or else the first queue. On Vulkan, exclusive resources
+    /// are relocatable only where it is of the family of that queue.
     pub queue: Option<QueueIndex>,
 }
 

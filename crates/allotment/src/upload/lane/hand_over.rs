@@ -1,0 +1,471 @@
+//! Exclusive resources: a queue of another family than the one that uses them copies to them, and hands over what it wrote.
+//!
+//! ```text
+//!   this queue       copies │ copies │ copies, release ─┐
+//!   their family                                        └► acquire │ a submission that waits for the uploads
+//!   recording        ├────────── one, open ────────────────┤
+//! ```
+//!
+//! A family that overwrites a range or a subresource owns it from then on: so nothing is acquired before a copy. Batches that
+//! submit themselves release nothing. [`Lane::submit`] does, for all of them, and submits the acquire behind it, on a queue of
+//! the family to which exclusive resources belong: so the two halves are never apart, and no other submission waits for
+//! uploads that it does not need.
+//!
+//! The resource has to live until both are executed, also where its owner drops it after the write: a recording of its own is
+//! opened with the first copy, and submitted with the acquire.
+//!
+//! # Images
+//!
+//! A subresource of which some texels are to be kept is copied at home, that is on a queue of the family that owns it. A
+//! large one is written piece by piece, in several batches, and frames submit meanwhile: so a write *holds* its subresources
+//! from its first piece to its last, and those are not handed over.
+//!
+//! ```text
+//!   not held   ──► a write of all of it, or the first one ──► held here     pieces; handed over by the first `submit` after
+//!              └─► a write of a part, later on ────────────► held at home   pieces; until the first `submit` after
+//! ```
+//!
+//! Other writes of the same subresource join those that hold it, so that never two queues write it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::batch::{StagedCopy, StagedImage};
+use super::{Lane, LaneState};
+use crate::device::{
+    Device, OwnedPart, OwnershipTransfer, QueueIndex, Submission, TexelLayout, TimelinePoint,
+};
+use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
+use crate::memory::{AllocationId, OwningAllocator};
+use crate::upload::error::UploadError;
+
+/// A range of a buffer that the lane's queue has written, or is going to.
+struct WrittenRange<D: Device> {
+    target: AllocationId,
+    buffer: D::Buffer,
+    offset: u64,
+    size: u64,
+}
+
+impl<D: Device> WrittenRange<D> {
+    fn end(&self) -> u64 {
+        self.offset + self.size
+    }
+}
+
+// Not derived: the derive would require `D: Clone`.
+impl<D: Device> Clone for WrittenRange<D> {
+    fn clone(&self) -> Self {
+        let &Self { target, ref buffer, offset, size } = self;
+        Self { target, buffer: buffer.clone(), offset, size }
+    }
+}
+
+/// Ranges of buffers, by target and offset; no two of them overlap or touch.
+struct Ranges<D: Device>(Vec<WrittenRange<D>>);
+
+impl<D: Device> Ranges<D> {
+    /// Adds a range, and joins it with those that it meets.
+    fn add(&mut self, mut range: WrittenRange<D>) {
+        let target = range.target;
+        let first = self.0.partition_point(|it| (it.target, it.end()) < (target, range.offset));
+        let meets = |it: &&WrittenRange<D>| it.target == target && it.offset <= range.end();
+        let count = self.0[first..].iter().take_while(meets).count();
+        for it in self.0.drain(first..first + count) {
+            let end = range.end().max(it.end());
+            range.offset = range.offset.min(it.offset);
+            range.size = end - range.offset;
+        }
+        self.0.insert(first, range);
+    }
+
+    fn meets(&self, target: AllocationId, offset: u64, size: u64) -> bool {
+        let first = self.0.partition_point(|it| (it.target, it.end()) <= (target, offset));
+        self.0.get(first).is_some_and(|it| it.target == target && it.offset < offset + size)
+    }
+}
+
+/// A subresource of an image: the image, array layer and mip level.
+pub(in crate::upload) type Level = (AllocationId, u32, u32);
+
+/// A subresource that was written on the lane's queue, and the state in which the last copy leaves it.
+struct WrittenLevel<D: Device> {
+    image: D::Image,
+    texels: TexelLayout,
+    state: D::ImageState,
+}
+
+impl<D: Device> WrittenLevel<D> {
+    fn of(staged: &StagedImage<D>) -> Self {
+        Self { image: staged.image.clone(), texels: staged.texels, state: staged.after }
+    }
+}
+
+impl<D: Device> Clone for WrittenLevel<D> {
+    fn clone(&self) -> Self {
+        Self { image: self.image.clone(), ..*self }
+    }
+}
+
+/// A subresource that is being written, or was and is not handed over.
+struct HeldLevel<D: Device> {
+    /// The writes that go on.
+    writers: usize,
+    /// The queue of the family that owns it copies, not the lane's.
+    is_at_home: bool,
+    /// By copies of the open batch.
+    staged: Option<WrittenLevel<D>>,
+    /// By copies of batches that were submitted.
+    submitted: Option<WrittenLevel<D>>,
+}
+
+/// What is handed over together.
+struct Parts<D: Device> {
+    ranges: Ranges<D>,
+    levels: Vec<(Level, WrittenLevel<D>)>,
+}
+
+impl<D: Device> Parts<D> {
+    fn is_empty(&self) -> bool {
+        self.ranges.0.is_empty() && self.levels.is_empty()
+    }
+
+    fn transfers(&self, from: QueueIndex, to: QueueIndex) -> Vec<OwnershipTransfer<'_, D>> {
+        let ranges = self.ranges.0.iter().map(|it| OwnedPart::Buffer {
+            buffer: &it.buffer,
+            offset: it.offset,
+            size: it.size,
+        });
+        let levels = self.levels.iter().map(|&((_, array_layer, mip_level), ref it)| OwnedPart::Image {
+            image: &it.image,
+            texels: it.texels,
+            mip_level,
+            array_layer,
+            state: it.state,
+        });
+        ranges.chain(levels).map(|part| OwnershipTransfer { part, from, to }).collect()
+    }
+}
+
+/// What a lane whose queue is of another family has written of exclusive resources, and not handed over.
+pub(super) struct HandOver<D: Device> {
+    /// Of batches that were submitted.
+    ranges: Ranges<D>,
+    levels: BTreeMap<Level, HeldLevel<D>>,
+    /// Released at a point, and not acquired: a queue refused that.
+    released: Option<(Parts<D>, TimelinePoint)>,
+    /// The open batch copies to exclusive buffers.
+    has_copies: bool,
+    /// Open while there is any of it that no write holds, and while the open batch copies to exclusive buffers.
+    recording: Option<Recording>,
+    /// Ranges whose acquires may not have completed, oldest first.
+    acquiring: VecDeque<(Ranges<D>, TimelinePoint)>,
+    /// The points of the acquires.
+    pub(super) acquired_at: TimelinePoints,
+    /// Points that batches wait for, and that were not submitted when last looked at.
+    future: Vec<TimelinePoint>,
+}
+
+impl<D: Device> Default for HandOver<D> {
+    fn default() -> Self {
+        Self {
+            ranges: Ranges(Vec::new()),
+            levels: BTreeMap::new(),
+            released: None,
+            has_copies: false,
+            recording: None,
+            acquiring: VecDeque::new(),
+            acquired_at: TimelinePoints::EMPTY,
+            future: Vec::new(),
+        }
+    }
+}
+
+impl<D: Device> HandOver<D> {
+    /// Opens the recording that keeps exclusive resources alive until they are handed over.
+    pub(super) fn open(&mut self, tracker: &SubmissionTracker) {
+        if self.recording.is_none() {
+            self.recording = Some(tracker.record("uploads to hand over").leaving_orphans());
+        }
+    }
+
+    /// Closes that recording where there is nothing to hand over.
+    pub(super) fn close_if_empty(&mut self) {
+        // An image that is being written lives by that.
+        let waits = |it: &HeldLevel<D>| it.writers == 0 && (it.staged.is_some() || it.submitted.is_some());
+        let has_ranges = self.has_copies || !self.ranges.0.is_empty();
+        if !has_ranges && self.released.is_none() && !self.levels.values().any(waits) {
+            self.recording = None;
+        }
+    }
+
+    /// Notes that copies wait for a point that no queue was given yet.
+    pub(super) fn note_future(&mut self, point: TimelinePoint) {
+        self.future.push(point);
+    }
+
+    /// Returns a point that batches wait for and that no queue was given yet. The acquire could keep a queue from reaching
+    /// it, and it would keep the queue from being reached.
+    pub(super) fn future(&mut self, device: &D) -> Option<TimelinePoint> {
+        self.future.retain(|point| point.value > device.submitted(point.queue));
+        self.future.first().copied()
+    }
+
+    /// Returns whether anything waits to be handed over.
+    pub(super) fn is_open(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// Returns the points after which a range may be written again.
+    fn acquires_of(&self, (target, offset, size): (AllocationId, u64, u64)) -> TimelinePoints {
+        let meets = |(ranges, _): &&(Ranges<D>, _)| ranges.meets(target, offset, size);
+        self.acquiring.iter().filter(meets).map(|(_, point)| *point).collect()
+    }
+
+    /// Notes that the open batch copies to an exclusive buffer.
+    pub(super) fn stage_copy(&mut self) {
+        self.has_copies = true;
+    }
+
+    /// Notes that the open batch writes a subresource.
+    pub(super) fn stage_level(&mut self, level: Level, staged: &StagedImage<D>) {
+        if let Some(held) = self.levels.get_mut(&level) {
+            held.staged = Some(WrittenLevel::of(staged));
+        }
+    }
+
+    /// Notes that the open batch was submitted, or may have been.
+    pub(super) fn submitted(&mut self, copies: &[StagedCopy<D>]) {
+        for copy in copies.iter().filter(|copy| copy.is_exclusive) {
+            self.ranges.add(range_of(copy));
+        }
+        self.has_copies = false;
+        for held in self.levels.values_mut() {
+            if let Some(staged) = held.staged.take() {
+                held.submitted = Some(staged);
+            }
+        }
+    }
+
+    /// Notes that the open batch was dropped.
+    pub(super) fn discarded(&mut self) {
+        self.has_copies = false;
+        self.levels.values_mut().for_each(|held| held.staged = None);
+        // A write that goes on begins anew where nothing of it was submitted.
+        self.levels.retain(|_, held| held.writers > 0 || held.is_at_home || held.submitted.is_some());
+        self.close_if_empty();
+    }
+
+    /// Returns what is handed over with the open batch: all that no write holds.
+    fn parts(&self, copies: &[StagedCopy<D>]) -> Parts<D> {
+        let mut ranges = Ranges(self.ranges.0.clone());
+        for copy in copies.iter().filter(|copy| copy.is_exclusive) {
+            ranges.add(range_of(copy));
+        }
+        let free = self.levels.iter().filter(|(_, held)| held.writers == 0);
+        let levels = free.filter_map(|(level, held)| {
+            let written = held.staged.as_ref().or(held.submitted.as_ref())?;
+            Some((*level, written.clone()))
+        });
+        Parts { ranges, levels: levels.collect() }
+    }
+
+    /// Notes that a queue has released these parts.
+    fn note_released(&mut self, parts: Parts<D>, at: TimelinePoint) {
+        self.ranges.0.clear();
+        // Also those at home: their copies were submitted before.
+        self.levels.retain(|_, held| held.writers > 0);
+        self.released = Some((parts, at));
+    }
+
+    /// Begins a write of a subresource. Returns true where its copies have to be made at home.
+    fn hold(&mut self, level: Level, may_be_here: bool) -> bool {
+        let held = self.levels.entry(level).or_insert(HeldLevel {
+            writers: 0,
+            is_at_home: !may_be_here,
+            staged: None,
+            submitted: None,
+        });
+        held.writers += 1;
+        held.is_at_home
+    }
+
+    /// Ends a write of a subresource, whose image lives.
+    fn let_go(&mut self, level: Level, tracker: &SubmissionTracker) {
+        let Some(held) = self.levels.get_mut(&level) else { return };
+        held.writers -= 1;
+        if held.writers > 0 || held.is_at_home {
+            return;
+        }
+        match (&held.staged, &held.submitted) {
+            (None, None) => _ = self.levels.remove(&level),
+            // So far its writer has kept it alive.
+            _ => self.open(tracker),
+        }
+    }
+}
+
+fn range_of<D: Device>(copy: &StagedCopy<D>) -> WrittenRange<D> {
+    let &StagedCopy { target, ref to, to_offset, size, .. } = copy;
+    WrittenRange { target, buffer: to.clone(), offset: to_offset, size }
+}
+
+impl<D: Device> LaneState<D> {
+    /// Returns true where the next copy to a subresource that a write holds here keeps nothing of what it had before.
+    pub(in crate::upload) fn is_first_copy(&self, level: Level) -> bool {
+        let held = self.hand_over.levels.get(&level);
+        held.is_some_and(|held| !held.is_at_home && held.staged.is_none() && held.submitted.is_none())
+    }
+
+    /// Makes the open batch, which copies to this range of an exclusive buffer, wait for earlier acquires of it. Refuses the
+    /// copy where the batch could be waiting for the acquire of itself.
+    pub(in crate::upload) fn note_exclusive(
+        &mut self,
+        device: &D,
+        range: Option<(AllocationId, u64, u64)>,
+    ) -> Result<(), UploadError> {
+        if let Some(point) = self.hand_over.future(device) {
+            return Err(UploadError::WaitsForItself { point });
+        }
+        let Some(range) = range else { return Ok(()) };
+        let points = self.hand_over.acquires_of(range);
+        points.points().for_each(|point| self.wait_for(point));
+        Ok(())
+    }
+}
+
+/// The subresources of an image that a write holds. When dropped, it lets them go.
+pub(in crate::upload) struct HeldLevels<'a, D: Device> {
+    lane: &'a Lane<D>,
+    tracker: &'a SubmissionTracker,
+    /// With whether they are copied at home.
+    levels: BTreeMap<Level, bool>,
+}
+
+impl<D: Device> HeldLevels<'_, D> {
+    /// Holds a subresource. `may_be_here` says whether its copies may be made on the lane's queue, where no write holds it.
+    pub(in crate::upload) fn hold(&mut self, level: Level, may_be_here: impl FnOnce() -> bool) {
+        if !self.levels.contains_key(&level) {
+            let mut state = self.lane.lock();
+            let is_at_home = state.hand_over.hold(level, may_be_here());
+            self.levels.insert(level, is_at_home);
+        }
+    }
+
+    /// Returns whether a subresource is copied at home.
+    pub(in crate::upload) fn is_at_home(&self, level: Level) -> bool {
+        self.levels.get(&level).copied().unwrap_or(true)
+    }
+}
+
+impl<D: Device> Drop for HeldLevels<'_, D> {
+    fn drop(&mut self) {
+        let mut state = self.lane.lock();
+        for level in self.levels.keys() {
+            state.hand_over.let_go(*level, self.tracker);
+        }
+        state.hand_over.close_if_empty();
+    }
+}
+
+impl<D: Device> Lane<D> {
+    /// Returns what holds subresources for a write, on a lane whose queue is of another family than their owner.
+    pub(in crate::upload) fn holder<'a>(
+        &'a self,
+        memory: &OwningAllocator<D>,
+        tracker: &'a SubmissionTracker,
+    ) -> Result<HeldLevels<'a, D>, UploadError> {
+        // Subresources that no write holds belong to their family from here on.
+        self.acquire_released(&mut self.lock(), memory, None)?;
+        Ok(HeldLevels { lane: self, tracker, levels: BTreeMap::new() })
+    }
+
+    /// Submits the open batch, and hands over what it and the batches before wrote of exclusive resources: the queue `to`,
+    /// which is of the family of their owner, acquires it, or the first queue of that family. Copies at `home` are submitted
+    /// first.
+    pub(super) fn submit_locked(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        to: Option<QueueIndex>,
+        home: Option<&Lane<D>>,
+    ) -> Result<(), UploadError> {
+        let Some(owner) = self.owner else { return self.flush_locked(state, memory) };
+        let to = to.unwrap_or(owner);
+        if let Some(home) = home {
+            // Under this lane's lock: what its queue copied, no write of this lane overwrites before it is submitted.
+            home.flush(memory)?;
+        }
+        self.acquire_released(state, memory, Some(to))?;
+        let parts = state.hand_over.parts(state.copies());
+        if parts.is_empty() {
+            self.flush_locked(state, memory)?;
+            state.hand_over.levels.retain(|_, held| held.writers > 0);
+            state.hand_over.close_if_empty();
+            return Ok(());
+        }
+        // Before the batch's own recording ends: one of the two has been open since each copy was recorded.
+        let tracker = memory.deletion_queue().tracker();
+        state.hand_over.open(tracker);
+        let releases = parts.transfers(self.queue, to);
+        let device = memory.allocator().device();
+        let submit = |device: &D, queue, work: &Submission<'_, D>| {
+            let work = Submission { releases: &releases, ..*work };
+            // SAFETY: as for a batch without releases. The queue's family owns the parts: its copies have overwritten them, or
+            // were the first to write them, and they are released once. The recording that was opened with the first of these
+            // copies keeps the resources alive until they are acquired.
+            unsafe { device.submit(queue, &work) }
+        };
+        let at = if state.is_open() {
+            self.flush_by(state, memory, submit)?;
+            state.last()
+        } else {
+            let value = submit(device, self.queue, &Submission::default())?;
+            Some(TimelinePoint { queue: self.queue, value })
+        };
+        drop(releases);
+        let Some(at) = at else { return Ok(()) };
+        state.hand_over.note_released(parts, at);
+        self.acquire_released(state, memory, Some(to))
+    }
+
+    /// Submits the acquires of what this queue has released.
+    pub(super) fn acquire_released(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        to: Option<QueueIndex>,
+    ) -> Result<(), UploadError> {
+        let hand_over = &mut state.hand_over;
+        let (Some(to), Some((parts, at))) = (to.or(self.owner), &hand_over.released) else { return Ok(()) };
+        // It has been open since the first copy.
+        let Some(recording) = hand_over.recording.take() else { return Ok(()) };
+        let tracker = memory.deletion_queue().tracker();
+        let device = memory.allocator().device();
+        let acquires = parts.transfers(self.queue, to);
+        let work = Submission { waits: &[*at], acquires: &acquires, ..Submission::default() };
+        // SAFETY: the queue has released them by a submission that this one waits for, and the recording has been open since
+        // they were copied to.
+        let submitted = recording.submit(to, |queue| unsafe { device.submit(queue, &work) });
+        drop(acquires);
+        match submitted {
+            Ok(point) => {
+                while hand_over.acquiring.front().is_some_and(|(_, point)| tracker.is_reached(*point)) {
+                    hand_over.acquiring.pop_front();
+                }
+                let released = hand_over.released.take();
+                hand_over.acquiring.extend(released.map(|(parts, _)| (parts.ranges, point)));
+                hand_over.acquired_at.insert(point);
+                if state.is_open() {
+                    // A queue refused the acquire before, and these copies were staged since.
+                    state.wait_for(point);
+                }
+                Ok(())
+            }
+            Err(NotSubmitted { recording, error }) => {
+                // Tried again by the next submission.
+                hand_over.recording = Some(recording);
+                Err(error.into())
+            }
+        }
+    }
+}
