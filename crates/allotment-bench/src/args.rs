@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Bandwidth(BandwidthArgs),
     /// Time that the frames of a streamed scene wait for the allocator
     Streaming(StreamingArgs),
+    /// Time of the first upload of textures: staged, and copied by the CPU into the images
+    Textures(TexturesArgs),
     /// The device, its budgets, and all of the above, as one text to keep
     Measure(MeasureArgs),
     /// Cost of deferred destruction and of ring allocation. Needs no Vulkan
@@ -127,6 +129,15 @@ pub(crate) struct StreamingArgs {
     /// Milliseconds per frame
     #[arg(long, value_name = "MS", default_value_t = 8.0, value_parser = milliseconds)]
     pub(crate) frame_ms: f64,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct TexturesArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Repetitions of each measurement; the median is printed
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
 }
 
 #[derive(Debug, Parser)]

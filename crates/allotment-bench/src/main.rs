@@ -9,6 +9,7 @@
 //!   traces/      recorded traffic: how much memory each contender reserves for it
 //!   steady       driver calls of identical frames
 //!   bandwidth/   the machine's best transfer rates, and the library's share of them
+//!   textures/    the first upload of textures: staged, and copied by the CPU into the images
 //!   streaming/   how long the frames of a streamed scene wait, by the thread that allocates blocks
 //!   measure/     the device, its budgets, and all of the above in one text
 //!   lifetime/    the cost of deferred destruction, without a GPU
@@ -47,6 +48,7 @@ mod start_barrier;
 mod steady;
 mod streaming;
 mod team;
+mod textures;
 mod threads;
 mod traces;
 mod units;
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Steady(args) => steady::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),
         Command::Streaming(args) => streaming::run(args),
+        Command::Textures(args) => textures::run(args),
         Command::Measure(args) => measure::run(args),
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use super::UploadError;
 use super::arena::UploadArena;
-use crate::device::{BufferDesc, Device};
+use crate::device::{BufferDesc, Device, DeviceProperties, MemoryProperties};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker, WrongDevice};
 use crate::memory::{AllocationOptions, Allocator, ExpectedLifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
@@ -59,6 +59,10 @@ pub struct UploadPoolDesc {
     /// Options of the buffers' memory, by default for [`MemoryUsage::Upload`]. The pool chooses the lifetime, and
     /// requires host-visible memory beside.
     pub memory: AllocationOptions,
+    /// Whether pages for [`MemoryUsage::Upload`] are in device memory, where the GPU has more than 256 MiB that the CPU can
+    /// map: what shaders read from there, they do not read over the bus. Pages beyond the budget of its heap are in memory of
+    /// the host ([`MemoryUsage::DeviceMapped`]). Default: yes.
+    pub device_memory: bool,
 }
 
 impl UploadPoolDesc {
@@ -90,6 +94,22 @@ impl UploadPoolDesc {
         self
     }
 
+    /// Sets whether pages are in device memory that the CPU can map.
+    #[must_use]
+    pub fn with_device_memory(mut self, device_memory: bool) -> Self {
+        self.device_memory = device_memory;
+        self
+    }
+
+    /// Returns the memory options for a device.
+    fn memory_on(&self, properties: &DeviceProperties) -> AllocationOptions {
+        let mut memory = self.memory.clone();
+        if self.device_memory && memory.usage == MemoryUsage::Upload && has_wide_window(properties) {
+            memory.usage = MemoryUsage::DeviceMapped;
+        }
+        memory
+    }
+
     /// Sets all memory options: properties, priority, budget policy, name.
     #[must_use]
     pub fn with_memory(mut self, memory: AllocationOptions) -> Self {
@@ -102,8 +122,19 @@ impl Default for UploadPoolDesc {
     fn default() -> Self {
         let memory = AllocationOptions::new(MemoryUsage::Upload);
         let memory = memory.with_name("upload page").with_category(AllocationOptions::LIBRARY_CATEGORY);
-        Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
+        let (page_size, kept_bytes) = (DEFAULT_PAGE_SIZE, DEFAULT_KEPT_BYTES);
+        Self { page_size, kept_bytes, usage: 0, memory, device_memory: true }
     }
+}
+
+/// The window into the memory of a graphics card without resizable BAR. It is left to those who ask for it.
+const NARROW_WINDOW: u64 = 256 << 20;
+
+/// Returns whether the CPU can map more of the device's memory than through the window of old graphics cards.
+fn has_wide_window(properties: &DeviceProperties) -> bool {
+    let wanted = MemoryProperties::DEVICE_LOCAL | MemoryProperties::HOST_VISIBLE;
+    let sizes = properties.memory_types.iter().filter(|it| it.properties.contains(wanted));
+    sizes.filter_map(|it| properties.heaps.get(it.heap.get())).any(|heap| heap.size > NARROW_WINDOW)
 }
 
 /// Statistics of an [`UploadPool`].
@@ -129,6 +160,8 @@ pub struct UploadPoolStatistics {
     pub peak_bytes: u64,
     /// Bytes of free pages.
     pub free_bytes: u64,
+    /// Bytes among `bytes` that are in [device memory](UploadPoolDesc::device_memory).
+    pub device_bytes: u64,
     /// Buffers created since the pool was created.
     pub made: u64,
     /// Buffers among `made` that were created for one request larger than a page.
@@ -188,6 +221,8 @@ impl<D: Device> Clone for UploadPool<D> {
 struct Shared<D: Device> {
     allocator: Arc<Allocator<D>>,
     desc: UploadPoolDesc,
+    /// The options for this device.
+    memory: AllocationOptions,
     /// Declared before `state`, so that it is drained first when the pool is dropped.
     retired: ReleaseQueue<MappedBuffer<D>>,
     state: Mutex<State<D>>,
@@ -219,6 +254,7 @@ impl<D: Device> UploadPool<D> {
             State { free: Vec::new(), lists: Vec::new(), statistics: UploadPoolStatistics::default() };
         let shared = Shared {
             allocator: Arc::clone(allocator),
+            memory: desc.memory_on(allocator.device().properties()),
             desc,
             retired: ReleaseQueue::new(tracker),
             state: Mutex::new(state),
@@ -257,6 +293,7 @@ impl<D: Device> UploadPool<D> {
         let pages = core::mem::take(&mut state.free);
         let State { statistics, lists, .. } = &mut *state;
         statistics.bytes -= statistics.free_bytes;
+        statistics.device_bytes -= pages.iter().map(|page| self.device_bytes(page)).sum::<u64>();
         statistics.free_bytes = 0;
         statistics.given_back += pages.len() as u64;
         let lists = core::mem::take(lists);
@@ -304,9 +341,9 @@ impl<D: Device> UploadPool<D> {
     }
 
     fn create_page(&self, size: u64, lifetime: ExpectedLifetime) -> Result<MappedBuffer<D>, UploadError> {
-        let Shared { allocator, desc, state, .. } = &*self.shared;
+        let Shared { allocator, desc, memory, state, .. } = &*self.shared;
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
-        let wanted = desc.memory.clone().with_lifetime(lifetime);
+        let wanted = memory.clone().with_lifetime(lifetime);
         let made = MappedBuffer::new(allocator, &info, &wanted);
         // Created without the lock: the allocator may call the driver, and other arenas go on meanwhile.
         let State { free, statistics, .. } = &mut *locked(state);
@@ -315,6 +352,7 @@ impl<D: Device> UploadPool<D> {
                 statistics.made += 1;
                 statistics.made_oversize += u64::from(size > desc.page_size);
                 statistics.bytes += page.size();
+                statistics.device_bytes += self.device_bytes(&page);
                 statistics.peak_bytes = statistics.peak_bytes.max(statistics.bytes);
                 if size == desc.page_size {
                     // All kept pages may be free at once later; the list must not grow then.
@@ -330,6 +368,13 @@ impl<D: Device> UploadPool<D> {
         }
     }
 
+    /// Returns the bytes of a page that are in device memory: all or none.
+    fn device_bytes(&self, page: &MappedBuffer<D>) -> u64 {
+        let found = self.shared.allocator.device().properties().memory_type(page.memory_type());
+        let is_local = found.is_some_and(|it| it.properties.contains(MemoryProperties::DEVICE_LOCAL));
+        if is_local { page.size() } else { 0 }
+    }
+
     /// Adds a page to the free list, or destroys it if the list is full.
     fn keep(&self, page: MappedBuffer<D>) {
         let UploadPoolDesc { page_size, kept_bytes, .. } = self.shared.desc;
@@ -341,6 +386,7 @@ impl<D: Device> UploadPool<D> {
             free.push(page);
         } else {
             statistics.bytes -= page.size();
+            statistics.device_bytes -= self.device_bytes(&page);
             statistics.given_back += 1;
             // Dropping a page calls the allocator, so not under the lock.
             drop(state);
@@ -376,7 +422,10 @@ impl<D: Device> UploadPool<D> {
     pub fn check_invariants(&self) {
         let UploadPoolDesc { page_size, kept_bytes, .. } = self.shared.desc;
         let state = locked(&self.shared.state);
-        let UploadPoolStatistics { bytes, peak_bytes, free_bytes, .. } = state.statistics;
+        let UploadPoolStatistics { bytes, peak_bytes, free_bytes, device_bytes, .. } = state.statistics;
+        assert!(
+            device_bytes <= bytes && state.free.iter().all(|page| self.device_bytes(page) <= device_bytes)
+        );
         assert_eq!(free_bytes, state.free.iter().map(MappedBuffer::size).sum::<u64>());
         assert!(state.free.iter().all(|page| page.size() == page_size));
         assert!(free_bytes <= kept_bytes && free_bytes <= bytes && bytes <= peak_bytes);

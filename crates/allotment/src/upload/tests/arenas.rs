@@ -52,6 +52,62 @@ fn what_is_recorded_in_frame_1_and_submitted_in_frame_5_arrives_intact() {
     assert_eq!(bytes(&target, 0, PAGE), pattern(1, PAGE));
 }
 
+#[test]
+fn pages_are_in_device_memory_where_the_cpu_can_map_more_than_a_window() {
+    let take = |rig: &Rig, pool: &UploadPool<SimulatedGpu>, size| {
+        let recording = rig.tracker.record("a frame");
+        let mut arena = pool.arena(recording.id());
+        let mut slice = arena.allocate(size, ONE).unwrap();
+        slice.write(0, &pattern(1, size)).unwrap();
+        drop((arena, recording));
+        pool.check_invariants();
+        (pool.statistics().bytes, pool.statistics().device_bytes)
+    };
+    for (profile, is_wide) in [
+        ("discrete-large-bar", true),
+        ("nvidia-h200", true),
+        ("integrated", true),
+        ("mobile", true),
+        ("d3d12-tier-2", true),
+        ("discrete-small-bar", false),
+        ("discrete-no-bar", false),
+        ("d3d12-tier-1", false),
+    ] {
+        let rig = Rig::new(profile);
+        let pool = pool(&rig, 10);
+        let (bytes, device_bytes) = take(&rig, &pool, 100);
+        assert_eq!((bytes, device_bytes), (PAGE, if is_wide { PAGE } else { 0 }), "{profile}");
+        // A larger one goes with its recording.
+        let (bytes, device_bytes) = take(&rig, &pool, 5 * PAGE);
+        assert_eq!((bytes, device_bytes), (6 * PAGE, if is_wide { 6 * PAGE } else { 0 }), "{profile}");
+        pool.trim();
+        assert_eq!((pool.statistics().bytes, pool.statistics().device_bytes), (0, 0), "{profile}");
+    }
+    let rig = Rig::new("discrete-large-bar");
+    let host = UploadPoolDesc::default().with_page_size(PAGE).with_device_memory(false);
+    let host = UploadPool::new(&rig.allocator, &rig.tracker, host).unwrap();
+    assert_eq!(take(&rig, &host, 100), (PAGE, 0));
+    // The program's own choice of memory stays.
+    let mapped = UploadPoolDesc::default().with_page_size(PAGE).with_memory_usage(MemoryUsage::DeviceUpload);
+    let mapped = UploadPool::new(&rig.allocator, &rig.tracker, mapped.with_device_memory(false)).unwrap();
+    assert_eq!(take(&rig, &mapped, 100), (PAGE, PAGE));
+    // Beyond the budget of the device's memory, pages are in the host's. They are larger than what its blocks have left.
+    let large = UploadPoolDesc::default().with_page_size(64 << 20);
+    let large = UploadPool::new(&rig.allocator, &rig.tracker, large).unwrap();
+    let first = rig.tracker.record("within the budget");
+    let mut arena = large.arena(first.id());
+    arena.allocate(64 << 20, ONE).unwrap();
+    assert_eq!(large.statistics().device_bytes, 64 << 20);
+    rig.device.set_budget(crate::device::MemoryHeapIndex(0), 0);
+    rig.allocator.refresh_budgets();
+    for _ in 0..8 {
+        arena.allocate(64 << 20, ONE).unwrap();
+    }
+    let UploadPoolStatistics { bytes, device_bytes, .. } = large.statistics();
+    assert_eq!(bytes, 9 * (64 << 20));
+    assert!(device_bytes < bytes, "{device_bytes} of {bytes}");
+}
+
 /// The page of an arena, the offset in it and the size.
 fn place(slice: UploadSlice<'_, SimulatedGpu>) -> (u32, u64, u64) {
     (slice.page(), slice.offset(), slice.size())
