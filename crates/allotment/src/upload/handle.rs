@@ -51,6 +51,10 @@ impl UploadStatus {
 /// [callbacks](Self::on_finish) are called, by the threads that use the uploader, by
 /// [`Uploader::poll`](super::Uploader::poll), and with a `Gpu` at the end of each frame.
 ///
+/// It is about the copies. An [exclusive](crate::device::SharingMode::Exclusive) resource that a queue of another family wrote is
+/// handed over by the next [`Uploader::submit`](super::Uploader::submit), and work that reads it waits for the points which that returns.
+/// `Frame::submit` and `Gpu::submit` do both.
+///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
