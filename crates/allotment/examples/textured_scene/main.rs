@@ -33,7 +33,7 @@ use std::thread;
 
 use allotment::descriptor::{CachedSampler, DescriptorSlot, ImageView};
 use allotment::device::{
-    DescriptorDevice, Filter, ImageViewDesc, ImageViewDimension, QueueIndex, SamplerDesc,
+    DescriptorDevice, Filter, ImageViewDesc, ImageViewDimension, QueueIndex, QueueKind, SamplerDesc,
 };
 use allotment::memory::Buffer;
 use allotment::upload::{ReadbackTicket, RingDesc, UploadHandle, UploadStatus, UploaderDesc};
@@ -114,8 +114,16 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Shared<D, R> {
 }
 
 fn run<D: DescriptorDevice + Clone, R: DescriptorReader<D>>(device: D, is_read: bool) -> Outcome {
+    let queues = &device.properties().queues;
+    let transfer = queues.iter().position(|&kind| kind == QueueKind::Transfer);
     let mut uploader = UploaderDesc::default();
     uploader.staging = STAGING;
+    // Images too, beside the frames. Where the queue is of another family, the library hands them over.
+    uploader.image_queue = transfer.and_then(|at| u8::try_from(at).ok()).map(QueueIndex);
+    match uploader.image_queue {
+        Some(queue) => row("textures are copied by", format_args!("{queue:?}, the transfer queue")),
+        None => row("textures are copied by", "the graphics queue: there is no transfer queue"),
+    }
     let picture = u64::from(PICTURE[0] * PICTURE[1] * 4);
     let desc = GpuDesc::default()
         .with_frames_in_flight(IN_FLIGHT)
