@@ -13,10 +13,10 @@ use std::sync::{PoisonError, RwLock};
 use ash::vk;
 
 use super::copies::UNUSABLE_LAYOUTS;
-use super::formats::{aspect_flag, barrier_aspects};
+use super::formats::{aspect_flag, barrier_aspects, texel_layout};
 use super::images::ImageInfo;
 use super::{Device, EnabledFeatures, Shared, refused};
-use crate::device::{DeviceError, HostImageWrite, ImageRegion};
+use crate::device::{DeviceError, HostImageWrite, ImageRegion, TexelLayout};
 
 /// The functions of the extension, and what is known of images.
 pub(super) struct HostCopies {
@@ -141,6 +141,12 @@ impl HostCopies {
     }
 }
 
+/// Returns true for formats of several planes. They are left to staging: NVIDIA's driver (580 on an H200) copies the bytes of each
+/// plane to where the first one is.
+pub(super) fn is_planar(format: vk::Format) -> bool {
+    matches!(texel_layout(format), TexelLayout::Planar(_))
+}
+
 impl Shared {
     /// Returns the usages with which an image is created: those of its description, and that for copies by the CPU where it
     /// costs nothing.
@@ -163,6 +169,7 @@ impl Shared {
             || raw.samples != vk::SampleCountFlags::TYPE_1
             || !raw.usage.contains(vk::ImageUsageFlags::TRANSFER_DST)
             || raw.usage.contains(HOST_TRANSFER)
+            || is_planar(raw.format)
         {
             return false;
         }

@@ -5,6 +5,7 @@ use ash::vk;
 use super::copies::UNUSABLE_LAYOUTS;
 use super::families::Families;
 use super::formats::texel_layout;
+use super::host_copies::is_planar;
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
@@ -630,6 +631,7 @@ unsafe impl ImageDevice for Device {
         shape.is_host_writable = self.shared.host_copies.is_some()
             && self.shared.created_usage(info).contains(vk::ImageUsageFlags::HOST_TRANSFER_EXT)
             && info.raw.p_next.is_null()
+            && !is_planar(info.raw.format)
             && !info.raw.flags.contains(vk::ImageCreateFlags::SUBSAMPLED_EXT);
         shape
     }
