@@ -23,7 +23,7 @@ use allotment::lifetime::TimelinePoints;
 use allotment::memory::Buffer;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
-use allotment::upload::{ReadbackTicket, Uploader, UploaderDesc};
+use allotment::upload::{ReadError, ReadHandle, Uploader, UploaderDesc};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
 use crate::shadow::{Shadow, pattern};
@@ -171,7 +171,7 @@ struct Worker<'a, D: Stressed> {
     uploader: Option<Uploader<D>>,
     buffers: Vec<Held<D>>,
     frame: Option<Frame<D>>,
-    tickets: Vec<(ReadbackTicket, Vec<u8>)>,
+    reads: Vec<(ReadHandle, Vec<u8>)>,
     /// What this worker has submitted by itself: the other queues wait for it.
     submitted: TimelinePoints,
     tally: MixTally,
@@ -185,7 +185,7 @@ impl<'a, D: Stressed> Worker<'a, D> {
             uploader: None,
             buffers: Vec::new(),
             frame: None,
-            tickets: Vec::new(),
+            reads: Vec::new(),
             submitted: TimelinePoints::EMPTY,
             tally: MixTally::default(),
         };
@@ -215,7 +215,7 @@ impl<'a, D: Stressed> Worker<'a, D> {
             ("copy on a queue", 6),
             ("read_buffer", 2),
             ("frame", 6),
-            ("read_back", 5),
+            ("read_later", 5),
             ("drop", 10),
             ("reclaim", 5),
         ];
@@ -244,7 +244,7 @@ impl<'a, D: Stressed> Worker<'a, D> {
             "copy on a queue" => self.copy(),
             "read_buffer" => self.read(),
             "frame" => self.next_frame(),
-            "read_back" => self.read_back(),
+            "read_later" => self.read_later(),
             "drop" => {
                 if let Some(at) = self.any() {
                     self.buffers.swap_remove(at);
@@ -430,36 +430,38 @@ impl<'a, D: Stressed> Worker<'a, D> {
             frame.end().map_err(|error| format!("{error:?}"))?;
             return Ok(());
         }
-        self.compare_tickets();
+        self.compare_reads();
         let frame = self.gpu.begin_frame().map_err(|error| format!("{error:?}"))?;
         self.frame = Some(if self.input.once_in(2) { frame.only_reads() } else { frame });
         Ok(())
     }
 
-    fn read_back(&mut self) -> Result<(), String> {
-        let queue = self.queue();
+    fn read_later(&mut self) -> Result<(), String> {
         let Some(at) = self.any() else { return Ok(()) };
-        let (Some(frame), Held { buffer, bytes }) = (&self.frame, &self.buffers[at]) else { return Ok(()) };
+        let Held { buffer, bytes } = &self.buffers[at];
         let Some(expected) = bytes.expected() else { return Ok(()) };
         let size = buffer.size().min(2048);
-        let ticket = frame.read_back(queue, buffer, 0, size).map_err(|error| format!("{error:?}"))?;
-        self.tickets.push((ticket, expected[..size as usize].to_vec()));
-        // That of the copy is among them.
-        self.gpu.tracker().submitted().points().for_each(|point| self.submitted.insert(point));
+        let read = self.gpu.reads().read_buffer(buffer, 0, size).map_err(|error| format!("{error:?}"))?;
+        // Now, since this worker may write the buffer before the frame ends.
+        let read_at = self.gpu.reads().submit().map_err(|error| format!("{error:?}"))?;
+        read_at.into_iter().for_each(|point| self.submitted.insert(point));
+        self.reads.push((read, expected[..size as usize].to_vec()));
         Ok(())
     }
 
-    /// Compares what was read back by frames that have ended.
-    fn compare_tickets(&mut self) {
-        for (ticket, expected) in core::mem::take(&mut self.tickets) {
-            let mut found = vec![0; expected.len()];
-            let Ok(ring) = self.gpu.readback() else { continue };
-            match ring.read(&ticket, &mut found) {
-                Ok(()) if found != expected => self.tally.find("read_back: wrong bytes".to_owned()),
-                // It has not completed yet; the ring needs the range for others.
-                Ok(()) | Err(_) => {}
+    /// Compares what was read by frames that have ended.
+    fn compare_reads(&mut self) {
+        self.reads.retain(|(read, expected)| match read.bytes() {
+            Ok(found) => {
+                if found != *expected {
+                    self.tally.find("reads: wrong bytes".to_owned());
+                }
+                false
             }
-        }
+            // The GPU has not completed it.
+            Err(ReadError::NotYet) => true,
+            Err(_) => false,
+        });
     }
 
     /// Compares all buffers, and drops them.
@@ -482,7 +484,7 @@ impl<'a, D: Stressed> Worker<'a, D> {
             }
         }
         self.buffers.clear();
-        self.tickets.clear();
+        self.reads.clear();
         self.uploader = None;
     }
 }

@@ -23,7 +23,7 @@ macro_rules! compiled_for {
                 BindingLayout, BindingSet, CpuDescriptorHeap, SamplerCache, ShaderVisibleHeap,
             };
             use crate::device::CommandDevice;
-            use crate::gpu::{Descriptors, Frame, Gpu, Uploads};
+            use crate::gpu::{Descriptors, Frame, Gpu, Reads, Uploads};
             use crate::lifetime::PooledCommandAllocator;
             use crate::memory::blocks::MaintenanceThread;
             use crate::memory::defragmentation::{
@@ -49,6 +49,10 @@ macro_rules! compiled_for {
                 Gpu::<$device>::create_image_view as *const (),
                 Gpu::<$device>::create_static_samplers as *const (),
                 Gpu::<$device>::readback as *const (),
+                Reads::<'static, $device>::read_buffer as *const (),
+                Reads::<'static, $device>::read_image as *const (),
+                Reads::<'static, $device>::submit as *const (),
+                Reads::<'static, $device>::wait as *const (),
                 Uploads::<'static, $device>::write_buffer as *const (),
                 Uploads::<'static, $device>::write_image as *const (),
                 Uploads::<'static, $device>::submit as *const (),
@@ -57,7 +61,6 @@ macro_rules! compiled_for {
                 Frame::<$device>::upload_arena as *const (),
                 Frame::<$device>::command_allocator as *const (),
                 Frame::<$device>::transient_descriptors as *const (),
-                Frame::<$device>::read_back as *const (),
                 Allocator::<$device>::new as *const (),
                 Allocator::<$device>::allocate_many as *const (),
                 Allocator::<$device>::allocate as *const (),

@@ -186,7 +186,7 @@ calls! {
     GpuFrame,
     /// `Gpu::create_buffer`, `making_room`.
     CreateGpuBuffer,
-    /// `Uploads::write_buffer`, `update_buffer`, `Gpu::read_buffer`, `Frame::read_back`; steps.
+    /// `Uploads::write_buffer`, `update_buffer`, `Gpu::read_buffer`, `Reads::read_buffer`; steps.
     UseGpuBuffer,
     /// The same, and descriptors, of a buffer of another `Gpu`.
     MisuseGpuBuffer,

@@ -1,8 +1,8 @@
-//! What the GPU copied to readback memory, and what the CPU must find there.
+//! What was read, and what it must be.
 
 use std::collections::VecDeque;
 
-use allotment::upload::ReadbackTicket;
+use allotment::upload::ReadHandle;
 use allotment::{Device, Gpu};
 
 use super::Outcome;
@@ -11,7 +11,7 @@ use super::known_bytes::Seed;
 /// Known bytes, and how many of them.
 pub(crate) type Part = (Seed, u64);
 
-/// Tickets of frames that the GPU may not have completed.
+/// Reads of frames that the GPU may not have completed.
 pub(crate) struct Comparisons<D: Device> {
     gpu: Gpu<D>,
     /// Oldest first.
@@ -26,7 +26,7 @@ pub(crate) struct Comparisons<D: Device> {
 
 struct Coming {
     frame: u64,
-    ticket: ReadbackTicket,
+    read: ReadHandle,
     parts: Vec<Part>,
 }
 
@@ -42,16 +42,11 @@ impl<D: Device> Comparisons<D> {
         }
     }
 
-    /// Notes what a ticket of a frame must be found to hold, one part behind the other.
-    pub(crate) fn expect(
-        &mut self,
-        frame: u64,
-        ticket: ReadbackTicket,
-        parts: impl IntoIterator<Item = Part>,
-    ) {
+    /// Notes what a read of a frame must bring, one part behind the other.
+    pub(crate) fn expect(&mut self, frame: u64, read: ReadHandle, parts: impl IntoIterator<Item = Part>) {
         let mut list = self.lists.pop().unwrap_or_default();
         list.extend(parts);
-        self.coming.push_back(Coming { frame, ticket, parts: list });
+        self.coming.push_back(Coming { frame, read, parts: list });
     }
 
     /// Compares what frames brought back that the GPU has completed, since `frame` has begun.
@@ -73,9 +68,9 @@ impl<D: Device> Comparisons<D> {
     }
 
     fn compare_oldest(&mut self) -> Outcome {
-        let Some(Coming { frame, ticket, mut parts }) = self.coming.pop_front() else { return Ok(()) };
-        self.found.resize(ticket.size() as usize, 0);
-        self.gpu.readback()?.read(&ticket, &mut self.found)?;
+        let Some(Coming { frame, read, mut parts }) = self.coming.pop_front() else { return Ok(()) };
+        self.found.resize(read.size() as usize, 0);
+        read.read(&mut self.found)?;
         let mut rest = &self.found[..];
         for (seed, size) in parts.drain(..) {
             let (part, others) = rest.split_at_checked(size as usize).ok_or("a part is missing")?;
@@ -86,7 +81,7 @@ impl<D: Device> Comparisons<D> {
             }
             rest = others;
         }
-        self.compared += ticket.size();
+        self.compared += read.size();
         self.lists.push(parts);
         Ok(())
     }

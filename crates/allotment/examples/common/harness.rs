@@ -11,7 +11,7 @@ use allotment::device::{DescriptorDevice, DescriptorHeapType, QueueIndex, Timeli
 use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::lifetime::Recording;
 use allotment::memory::{Buffer, MappedBuffer};
-use allotment::upload::{ReadbackTicket, RingDesc};
+use allotment::upload::ReadHandle;
 use allotment::{AllocatorDesc, MemoryUsage};
 use allotment_readers::{DescriptorReader, Read};
 
@@ -52,11 +52,11 @@ impl List {
     }
 }
 
-/// A list whose readback is pending.
+/// A list whose values the GPU may not have read.
 struct Coming {
     frame: u64,
     list: List,
-    ticket: ReadbackTicket,
+    read: ReadHandle,
 }
 
 /// Bytes of a list of indices or values: a multiple of what copies and descriptors begin at.
@@ -105,8 +105,7 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Harness<D, R> {
             .with_frames_in_flight(IN_FLIGHT)
             .with_timeout(TIMEOUT)
             .with_allocator(allocator)
-            .with_resource_descriptors(heap)
-            .with_readback(RingDesc::readback((IN_FLIGHT as u64 + 2) * size_of_list(most)));
+            .with_resource_descriptors(heap);
         let gpu = Gpu::new(device, desc)?;
         super::trace::record(&gpu)?;
         let heap = Arc::clone(gpu.descriptors()?.resources());
@@ -201,9 +200,10 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Harness<D, R> {
             None => frame.submit(QUEUE, read)?,
             Some(recording) => self.gpu.submit(recording, QUEUE, read)?,
         };
-        let ticket = frame.read_back(QUEUE, &self.results, 0, 4 * count as u64)?;
-        self.last = self.gpu.readback()?.point(&ticket)?;
-        self.coming.push_back(Coming { frame: frame.number(), list, ticket });
+        let read = self.gpu.reads().read_buffer(&self.results, 0, 4 * count as u64)?;
+        // Now, and not at the end of the frame: its next list has its results in the same place.
+        self.last = self.gpu.reads().submit()?;
+        self.coming.push_back(Coming { frame: frame.number(), list, read });
         Ok(())
     }
 
@@ -213,9 +213,9 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Harness<D, R> {
     }
 
     fn compare_oldest(&mut self) -> Outcome {
-        let Some(Coming { frame, mut list, ticket }) = self.coming.pop_front() else { return Ok(()) };
+        let Some(Coming { frame, mut list, read }) = self.coming.pop_front() else { return Ok(()) };
         let found = &mut self.found[..4 * list.len()];
-        self.gpu.readback()?.read(&ticket, found)?;
+        read.read(found)?;
         let pairs = list.indices.chunks_exact(4).zip(found.chunks_exact(4)).zip(&list.values);
         for ((index, found), expected) in pairs {
             if self.is_read && found != expected.to_ne_bytes() {

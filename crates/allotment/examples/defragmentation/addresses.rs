@@ -178,8 +178,8 @@ impl<D: DescriptorDevice> Addresses<D> {
         // copied away in the order of the queue.
         frame.submit(QUEUE, |queue, waits| unsafe { reader.submit(queue, waits, &reads) })?;
         self.read += expected.len() as u64;
-        let ticket = frame.read_back(QUEUE, &self.results, 0, expected.len() as u64 * READ)?;
-        works.comparisons.expect(frame.number(), ticket, expected);
+        let read = works.gpu.reads().read_buffer(&self.results, 0, expected.len() as u64 * READ)?;
+        works.comparisons.expect(frame.number(), read, expected);
 
         let samplers = works.gpu.descriptors()?.samplers();
         let sampler = samplers.get(&SamplerDesc::default())?;
@@ -196,8 +196,8 @@ impl<D: DescriptorDevice> Addresses<D> {
         frame.submit(QUEUE, |queue, waits| unsafe { reader.sample(queue, waits, &sample) })?;
         self.read += 1;
         let row = (seed(sign, 0), self.picture.size());
-        let ticket = frame.read_back(QUEUE, &self.picture, 0, row.1)?;
-        works.comparisons.expect(frame.number(), ticket, [row]);
+        let read = works.gpu.reads().read_buffer(&self.picture, 0, row.1)?;
+        works.comparisons.expect(frame.number(), read, [row]);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::common::Outcome;
 use crate::common::known_bytes::mixed;
 use crate::pools::{BLOCK, HARBOUR_BLOCK, Pools};
 use crate::things::{Thing, Things};
-use crate::works::{QUEUE, Works, seed};
+use crate::works::{Works, seed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -85,8 +85,8 @@ impl<D: DescriptorDevice> Thing<D> for Building<D> {
 
     fn look<R: DescriptorReader<D>>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
         let part = (seed(self.number, 0), self.buffer.size());
-        let ticket = frame.read_back(QUEUE, &self.buffer, 0, part.1)?;
-        works.comparisons.expect(frame.number(), ticket, [part]);
+        let read = works.gpu.reads().read_buffer(&self.buffer, 0, part.1)?;
+        works.comparisons.expect(frame.number(), read, [part]);
         Ok(())
     }
 }

@@ -38,10 +38,15 @@ pub(crate) struct Idle {
 
 impl Idle {
     pub(crate) fn measure<D: DescriptorDevice>(&mut self, gpu: &Gpu<D>, groups: &[Group]) {
-        // Rings and lists have dedicated memory.
+        // Lists have dedicated memory, and what is read back has a memory type of its own on most devices.
+        let has_things = |memory_type| groups.iter().any(|group| group.memory_type == memory_type);
         let blocks = gpu.allocator().reports().blocks();
-        let blocks: Vec<_> = blocks.iter().filter(|block| !block.dedicated).collect();
-        let live: u64 = groups.iter().map(|group| group.live).sum();
+        let mut blocks: Vec<_> = blocks.iter().filter(|block| !block.dedicated).collect();
+        blocks.retain(|block| has_things(block.memory_type));
+        let readback = gpu.allocator().explain(&Requirements::new(256), &MemoryUsage::Readback.into());
+        let is_beside = readback.first().is_some_and(|found| has_things(found.memory_type));
+        let read_back = if is_beside { gpu.reads().statistics().bytes } else { 0 };
+        let live: u64 = groups.iter().map(|group| group.live).sum::<u64>() + read_back;
         let pinned: u64 = groups.iter().filter(|group| !group.moves).map(|group| group.live).sum();
         let least: u64 = groups.iter().map(|group| group.live.next_multiple_of(group.block)).sum();
         let all: u64 = blocks.iter().map(|block| block.ranges.size).sum();

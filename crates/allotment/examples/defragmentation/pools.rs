@@ -7,7 +7,6 @@ use allotment::memory::defragmentation::PassLimits;
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
 use allotment::memory::{Pool, PoolDesc};
 use allotment::prelude::*;
-use allotment::upload::RingDesc;
 use core::time::Duration;
 
 use allotment::descriptor::ShaderVisibleHeapDesc;
@@ -40,7 +39,7 @@ pub(crate) fn gpu<D: DescriptorDevice + Clone>(device: D, defragmented: bool) ->
     let heap = ShaderVisibleHeapDesc::resources().with_regions(0, TABLES, TRANSIENT).with_chunk(64);
     let heap = heap.within(&device.descriptor_limits().resources);
     let desc = GpuDesc::default().with_frames_in_flight(IN_FLIGHT).with_allocator(allocator);
-    let mut desc = desc.with_resource_descriptors(heap).with_readback(RingDesc::readback(64 << 20));
+    let mut desc = desc.with_resource_descriptors(heap);
     if defragmented {
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(LIMITS);
         desc = desc.with_defragmentation(DefragmenterDesc::new(strategy).with_queue(QUEUE));

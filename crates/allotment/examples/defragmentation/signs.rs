@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::{CopyDirection, DescriptorDevice, ImageAspect, ImageCopy, ImagePart, TexelBlock};
+use allotment::device::{DescriptorDevice, ImagePart, TexelBlock};
 use allotment::prelude::*;
 use allotment::upload::ImageWrite;
 use allotment_readers::DescriptorReader;
@@ -11,11 +11,10 @@ use crate::common::Outcome;
 use crate::common::known_bytes::mixed;
 use crate::pools::Pools;
 use crate::things::{Thing, Things};
-use crate::works::{QUEUE, Works, seed};
+use crate::works::{Works, seed};
 
 const TEXEL: TexelBlock = TexelBlock::new(4);
 
-/// The least width: so that no device needs padding between the rows of any mip level.
 const LEAST_WIDTH: u32 = 64;
 
 pub(crate) struct Sign<D: DescriptorDevice> {
@@ -60,48 +59,11 @@ impl<D: DescriptorDevice> Thing<D> for Sign<D> {
         self.takes
     }
 
-    /// The GPU copies all levels to where the CPU reads them.
+    /// All levels are read.
     fn look<R: DescriptorReader<D>>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
-        let limits = &works.gpu.device().properties().limits;
-        let mut ring = works.gpu.readback()?;
-        let bytes = self.levels.iter().map(|(.., bytes)| bytes).sum();
-        let ticket = ring.allocate(bytes, Alignment::new(TEXEL.offset(1, limits))?)?;
-        let (mut offset, image) = (ticket.offset(), self.image.handle());
-        let mut copies = Vec::new();
-        for (mip_level, extent, bytes) in self.levels.iter() {
-            let row_pitch = TEXEL.row_pitch(extent[0], limits);
-            if row_pitch != TEXEL.row_bytes(extent[0]) || TEXEL.offset(offset, limits) != offset {
-                return Err("the device needs padding between rows or levels".into());
-            }
-            copies.push(ImageCopy {
-                buffer: ring.buffer(),
-                buffer_offset: offset,
-                row_pitch,
-                rows: extent[1],
-                image: &image,
-                mip_level,
-                array_layer: 0,
-                origin: [0; 3],
-                extent,
-                aspect: ImageAspect::Color,
-                texels: TEXEL.into(),
-                direction: CopyDirection::OutOfImage,
-                before: R::SAMPLED,
-                after: R::SAMPLED,
-            });
-            offset += bytes;
-        }
-        let copied = frame.submit(QUEUE, |queue, waits| {
-            let work = Submission { waits, image_copies: &copies, ..Submission::default() };
-            // SAFETY: the rows lie in the ticket's range, the image is in that state, and both live until the GPU has
-            // completed the frame.
-            unsafe { works.gpu.device().submit(queue, &work) }
-        })?;
-        drop(copies);
-        ring.close(copied);
-        drop(ring);
+        let read = works.gpu.reads().read_image(&self.image, &ImagePart::default())?;
         let parts = self.levels.iter().map(|(level, _, bytes)| (seed(self.number, level), bytes));
-        works.comparisons.expect(frame.number(), ticket, parts);
+        works.comparisons.expect(frame.number(), read, parts);
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 
 use allotment::lifetime::Recording;
 use allotment::prelude::*;
-use allotment::upload::RingDesc;
+use allotment::upload::ReadHandle;
 
 use common::comparisons::Comparisons;
 use common::cost::Cost;
@@ -71,8 +71,8 @@ struct Flight<D: Device> {
     next_mesh: u64,
     fields: Vec<Buffer<D>>,
     picture: Buffer<D>,
-    /// When the last picture is copied to where the CPU reads it.
-    copied: Option<TimelinePoint>,
+    /// The read of the last picture.
+    copied: Option<ReadHandle>,
     /// Commands that are recorded and not submitted: of which mesh, which is dropped meanwhile, and its handle.
     late: Option<(Recording, u64, D::Buffer)>,
     /// Room, used again for all that is uploaded.
@@ -88,8 +88,7 @@ impl<D: Device + Clone> Flight<D> {
         let mut allocator = AllocatorDesc::default();
         // Blocks that are allocated ahead stay for all frames, not only for the next two seconds.
         allocator.empty_blocks.frames = u32::MAX;
-        let ring = RingDesc::readback((IN_FLIGHT as u64 + 2) * picture);
-        let desc = GpuDesc::default().with_allocator(allocator).with_readback(ring);
+        let desc = GpuDesc::default().with_allocator(allocator);
         let gpu = Gpu::new(device, desc.with_frames_in_flight(IN_FLIGHT))?;
         common::trace::record(&gpu)?;
 
@@ -187,8 +186,8 @@ impl<D: Device + Clone> Flight<D> {
                 // this, as the copy does; both have this size.
                 unsafe { self.gpu.device().submit(queue, &work) }
             })?;
-            let ticket = frame.read_back(QUEUE, &copy, 0, size)?;
-            self.comparisons.expect(LATE_SUBMITTED, ticket, [(world::mesh(number), size)]);
+            let read = self.gpu.reads().read_buffer(&copy, 0, size)?;
+            self.comparisons.expect(LATE_SUBMITTED, read, [(world::mesh(number), size)]);
         }
         Ok(())
     }
@@ -210,15 +209,16 @@ impl<D: Device + Clone> Flight<D> {
             BufferCopy { from, from_offset: *from_offset, to: &picture, to_offset, size: *bytes }
         });
         // After the copy of the last picture, which this one overwrites.
-        frame.submit_after(QUEUE, self.copied.as_slice(), |queue, waits| {
+        let copied = self.copied.take().and_then(|read| read.point());
+        frame.submit_after(QUEUE, copied.as_slice(), |queue, waits| {
             let work = Submission { waits, copies: &copies, ..Submission::default() };
             // SAFETY: the parts lie in the picture, one behind the other. The buffers live until the GPU has completed the
             // frame, even if they are dropped right now.
             unsafe { self.gpu.device().submit(queue, &work) }
         })?;
-        let ticket = frame.read_back(QUEUE, &self.picture, 0, size)?;
-        self.copied = self.gpu.readback()?.point(&ticket)?;
-        self.comparisons.expect(frame.number(), ticket, world::picture(frame.number()));
+        let read = self.gpu.reads().read_buffer(&self.picture, 0, size)?;
+        self.copied = Some(read.clone());
+        self.comparisons.expect(frame.number(), read, world::picture(frame.number()));
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl<D: Device + Clone> Flight<D> {
         row("waited for staging memory", format_args!("{} times", uploaded.waits));
         row("memory objects allocated", self.gpu.allocator().reports().device_calls().allocate);
         self.cost.finish()?;
-        drop((self.meshes, self.fields, self.picture, self.comparisons));
+        drop((self.meshes, self.fields, self.picture, self.comparisons, self.copied));
         check_that_nothing_is_left(self.gpu)
     }
 }

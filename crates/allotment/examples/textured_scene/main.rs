@@ -36,7 +36,7 @@ use allotment::device::{
     DescriptorDevice, Filter, ImageViewDesc, ImageViewDimension, QueueIndex, QueueKind, SamplerDesc,
 };
 use allotment::memory::Buffer;
-use allotment::upload::{ReadbackTicket, RingDesc, UploadHandle, UploadStatus, UploaderDesc};
+use allotment::upload::{ReadHandle, UploadHandle, UploadStatus, UploaderDesc};
 use allotment::{Frame, Gpu, GpuDesc, MemoryUsage};
 use allotment_readers::{DescriptorReader, SampleAt, SampleList};
 
@@ -124,11 +124,7 @@ fn run<D: DescriptorDevice + Clone, R: DescriptorReader<D>>(device: D, is_read: 
         Some(queue) => row("textures are copied by", format_args!("{queue:?}, the transfer queue")),
         None => row("textures are copied by", "the graphics queue: there is no transfer queue"),
     }
-    let picture = u64::from(PICTURE[0] * PICTURE[1] * 4);
-    let desc = GpuDesc::default()
-        .with_frames_in_flight(IN_FLIGHT)
-        .with_uploader(uploader)
-        .with_readback(RingDesc::readback((IN_FLIGHT as u64 + 2) * picture));
+    let desc = GpuDesc::default().with_frames_in_flight(IN_FLIGHT).with_uploader(uploader);
     let gpu = Gpu::new(device, desc)?;
     trace::record(&gpu)?; // with --trace FILE
     let shared = Shared::<D, R>::new(&gpu)?;
@@ -172,7 +168,7 @@ struct Renderer<'a, D: DescriptorDevice, R> {
     /// The textures that have arrived, each with its slot in the descriptor heap.
     drawn: [Option<(Coming<D>, DescriptorSlot)>; FILES.len()],
     /// Pictures that the GPU may not have completed: the frame, and which textures it has.
-    pictures: VecDeque<(u64, [bool; FILES.len()], ReadbackTicket)>,
+    pictures: VecDeque<(u64, [bool; FILES.len()], ReadHandle)>,
     found: Vec<u8>,
     compared: u32,
     is_read: bool,
@@ -268,8 +264,8 @@ impl<'a, D: DescriptorDevice + Clone, R: DescriptorReader<D>> Renderer<'a, D, R>
             // which is copied away in the order of the queue.
             frame.submit(QUEUE, |queue, waits| unsafe { reader.sample_list(queue, waits, &list) })?;
         }
-        let ticket = frame.read_back(QUEUE, &self.picture, 0, self.picture.size())?;
-        self.pictures.push_back((frame.number(), self.drawn.each_ref().map(Option::is_some), ticket));
+        let read = gpu.reads().read_buffer(&self.picture, 0, self.picture.size())?; // the end of the frame copies it
+        self.pictures.push_back((frame.number(), self.drawn.each_ref().map(Option::is_some), read));
         Ok(())
     }
 
@@ -277,8 +273,8 @@ impl<'a, D: DescriptorDevice + Clone, R: DescriptorReader<D>> Renderer<'a, D, R>
     fn compare_completed(&mut self, frame: u64) -> Outcome {
         let is_complete = |(number, ..): &(u64, _, _)| number + (IN_FLIGHT as u64) <= frame;
         while self.pictures.front().is_some_and(is_complete) {
-            let Some((number, textures, ticket)) = self.pictures.pop_front() else { break };
-            self.shared.gpu.readback()?.read(&ticket, &mut self.found)?;
+            let Some((number, textures, read)) = self.pictures.pop_front() else { break };
+            read.read(&mut self.found)?;
             if self.is_read {
                 self.compare(number, textures)?;
             }

@@ -3,12 +3,9 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DescriptionError, DeviceError, MemoryTypeIndex};
-use crate::memory::name_in_error;
-use crate::memory::{
-    AccessError, CreateAllocatorError, DefragmentationError, ResourceError, ShortName, TransferError,
-};
-use crate::upload::{RingError, SourceError, UploadError};
+use crate::device::{DescriptionError, DeviceError};
+use crate::memory::{CreateAllocatorError, DefragmentationError};
+use crate::upload::UploadError;
 
 /// Why a [`Gpu`](super::Gpu) was not created.
 ///
@@ -167,111 +164,6 @@ impl<E: Error + 'static> Error for SubmitError<E> {
             Self::Uploads(error) => Some(error),
             Self::WrongTracker => None,
             Self::Commands(error) => Some(error),
-        }
-    }
-}
-
-/// Why a [`Frame`](super::Frame) does not read the bytes of a buffer back, and nothing was submitted; or why
-/// [`Gpu::read_buffer`](super::Gpu::read_buffer) did not read them.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::gpu::ReadError;
-/// use allotment::memory::AccessError;
-///
-/// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-/// match gpu.read_buffer(&mesh, 250, &mut [0; 10]) {
-///     Err(ReadError::Access(AccessError::OutOfRange { available, .. })) => assert_eq!(available, 256),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The range exceeds the buffer, or the buffer belongs to another `Gpu`, is no copy source, or is moved by a pass
-    /// of defragmentation.
-    Access(AccessError),
-    /// The buffer's deletion queue has another tracker than the `Gpu`, and would not wait for the frame.
-    WrongTracker {
-        /// Name of the buffer, if it has one.
-        name: ShortName,
-    },
-    /// Queues cannot read this memory type; the CPU can: call [`Buffer::read`](crate::memory::Buffer::read).
-    WriteOnly {
-        /// The memory type of the buffer.
-        memory_type: MemoryTypeIndex,
-        /// Name of the buffer, if it has one.
-        name: ShortName,
-    },
-    /// The readback ring cannot be created.
-    Ring(ResourceError),
-    /// The size is zero, or the ring has no room: drop tickets that were read, or make the ring larger
-    /// ([`GpuDesc::readback`](super::GpuDesc::readback)).
-    Full(RingError),
-    /// The copy was not submitted, or the uploads before it were not.
-    Submit(SubmitError<DeviceError>),
-    /// The copy of [`Gpu::read_buffer`](super::Gpu::read_buffer) failed, or the GPU did not become idle within
-    /// [`GpuDesc::timeout`](super::GpuDesc::timeout).
-    Transfer(TransferError),
-}
-
-name_in_error!(ReadError, own: [WrongTracker, WriteOnly], inner: [Access, Transfer]);
-
-impl From<TransferError> for ReadError {
-    fn from(error: TransferError) -> Self {
-        match error {
-            TransferError::Access(error) => Self::Access(error),
-            error => Self::Transfer(error),
-        }
-    }
-}
-
-impl From<SourceError> for ReadError {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Access(error) => Self::Access(error),
-            SourceError::WrongTracker => Self::WrongTracker { name: ShortName::NONE },
-            SourceError::WriteOnly(memory_type) => Self::WriteOnly { memory_type, name: ShortName::NONE },
-        }
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Access(error) => write!(f, "the buffer cannot be copied: {error}"),
-            Self::WrongTracker { name } => {
-                name.begin(f)?;
-                f.write_str(
-                    "the buffer belongs to another `Gpu`, or its deletion queue does not wait for this frame: read it back \
-                     in a frame of the one that created it",
-                )
-            }
-            Self::WriteOnly { memory_type, name } => {
-                name.begin(f)?;
-                write!(f, "queues cannot read memory type {memory_type}, read the buffer with the CPU")
-            }
-            Self::Ring(error) => write!(f, "the readback ring cannot be created: {error}"),
-            Self::Full(error) => write!(f, "no room to read back: {error}"),
-            Self::Submit(error) => error.fmt(f),
-            Self::Transfer(error) => write!(f, "the buffer was not read: {error}"),
-        }
-    }
-}
-
-impl Error for ReadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Access(error) => Some(error),
-            Self::Ring(error) => Some(error),
-            Self::Full(error) => Some(error),
-            Self::Submit(error) => Some(error),
-            Self::Transfer(error) => Some(error),
-            Self::WrongTracker { .. } | Self::WriteOnly { .. } => None,
         }
     }
 }

@@ -486,7 +486,7 @@ impl<D: Device> Frame<D> {
         Ok(point)
     }
 
-    /// Ends the frame: closes it, reclaims what the GPU has completed (resources, upload pages, descriptors, samplers,
+    /// Ends the frame: closes it, submits pending [reads](Gpu::reads), reclaims what the GPU has completed (resources, upload pages, descriptors, samplers,
     /// readback ranges, command allocators), ends the allocator's frame, does maintenance, and a step of
     /// defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
     ///
@@ -515,7 +515,10 @@ impl<D: Device> Frame<D> {
     /// ended in any case.
     #[inline(never)]
     pub fn end(mut self) -> Result<FrameReport, FrameError> {
-        // First, since the frame's own recording holds back both what is reclaimed and a step of defragmentation.
+        // After the frame's own submissions, and a part of it: the frame that waits for this one has the bytes. Where it fails,
+        // the handles say so.
+        let _ = self.gpu.reads().submit();
+        // Before all else, since the frame's own recording holds back both what is reclaimed and a step of defragmentation.
         self.close();
         let reclaimed = self.gpu.reclaim();
         // After reclaiming, which may have emptied blocks: their empty-block policy counts this frame already.

@@ -72,6 +72,7 @@ mod events;
 mod frame;
 mod part;
 mod readback;
+mod reads;
 mod resources;
 mod submit;
 mod uploads;
@@ -83,14 +84,15 @@ use std::time::Instant;
 
 pub use desc::{GpuDesc, Maintenance};
 pub use descriptors::Descriptors;
-pub use error::{FrameError, GpuError, ReadError, SubmitError};
+pub use error::{FrameError, GpuError, SubmitError};
 pub use frame::{Frame, FrameReport, FrameUpload};
 pub use readback::Readback;
+pub use reads::Reads;
 pub use uploads::Uploads;
 
 use part::Part;
 
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, home_queue};
 use crate::events::StallKind;
 use crate::lifetime::{
     DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints, WrongDevice,
@@ -101,7 +103,7 @@ use crate::memory::{
     report_left_by_gpu,
 };
 use crate::sync::locked;
-use crate::upload::{ReadbackRing, UploadPool, Uploader};
+use crate::upload::{ReadQueue, ReadbackRing, UploadPool, Uploader};
 
 /// A device with everything that manages its memory: allocator, submission tracker, deletion queue, uploads, and,
 /// created on first use, descriptor heaps, command allocators and readback. A clone is the same one. `Send + Sync`.
@@ -137,6 +139,7 @@ struct Shared<D: Device> {
     command_allocators: Part,
     descriptors: Part,
     readback: Mutex<Option<ReadbackRing<D>>>,
+    reads: ReadQueue<D>,
     upload_pool: UploadPool<D>,
     uploader: Uploader<D>,
     defragmenter: Defragmenter<D>,
@@ -195,6 +198,7 @@ impl<D: Device + Clone> Gpu<D> {
             command_allocators: Part::default(),
             descriptors: Part::default(),
             readback: Mutex::new(None),
+            reads: ReadQueue::new(&memory, home_queue(allocator.device())),
             upload_pool: UploadPool::new(&allocator, &tracker, pages).map_err(wrong)?,
             uploader,
             defragmenter: defragmenter.map_err(GpuError::Defragmentation)?,
@@ -451,6 +455,8 @@ impl<D: Device> Gpu<D> {
     pub fn wait_idle(&self) -> Result<Reclaimed, FrameError> {
         // A copy that is only staged is on no queue, so the wait alone would not cover it.
         self.uploads().submit().map_err(FrameError::Uploads)?;
+        // Where that fails, the handles say so.
+        let _ = self.reads().submit();
         self.tracker().wait_idle(self.desc().timeout).map_err(FrameError::Wait)?;
         let mut reclaimed = Reclaimed::default();
         // What an object keeps is retired when the object is destroyed: a slot keeps a view, and the view its image. No more
@@ -507,6 +513,7 @@ impl<D: Device> Gpu<D> {
         reclaimed += self.shared.command_allocators.reclaim();
         self.reclaim_readback();
         self.shared.uploader.poll();
+        self.shared.reads.poll();
         reclaimed
     }
 

@@ -1,4 +1,4 @@
-//! The readback ring of a [`Gpu`](super::Gpu), created on first use, and copies to it.
+//! The readback ring of a [`Gpu`](super::Gpu), created on first use.
 
 use core::fmt;
 use core::ops::Deref;
@@ -6,17 +6,11 @@ use std::sync::{MutexGuard, TryLockError};
 
 use allotment_suballoc::Alignment;
 
-use super::{Frame, Gpu, ReadError, SubmitError};
-use crate::device::{Device, QueueIndex, TimelinePoint};
-use crate::memory::{Buffer, ResourceError};
+use super::Gpu;
+use crate::device::{Device, TimelinePoint};
+use crate::memory::ResourceError;
 use crate::sync::locked;
-use crate::upload::{ReadbackRing, ReadbackSource, ReadbackTicket, RingError};
-
-/// Where [`Frame::read_back`] puts bytes: copies between multiples of 16 are fast on every device.
-const COPY_ALIGNMENT: Alignment = match Alignment::new(16) {
-    Ok(alignment) => alignment,
-    Err(_) => panic!("16 is a power of two"),
-};
+use crate::upload::{ReadbackRing, ReadbackTicket, RingError};
 
 /// The readback ring, for as long as this is alive: other threads wait for it meanwhile. Returned by
 /// [`Gpu::readback`]. It has the methods of a [`ReadbackRing`], of which those that read it come by way of [`Deref`].
@@ -51,8 +45,8 @@ impl<D: Device> Gpu<D> {
     /// Locks the ring of memory that the GPU writes and the CPU reads, which the first call creates as
     /// [`GpuDesc::readback`](super::GpuDesc::readback) says.
     ///
-    /// [`Frame::read_back`] copies a buffer to the ring. For copies of your own, images or queries, allocate a range,
-    /// record a copy to it, submit, and [close](ReadbackRing::close) the ring with the point that the submission
+    /// For copies that the program records itself, of queries say; [`reads`](Self::reads) copies buffers and images. Allocate
+    /// a range, record a copy to it, submit, and [close](ReadbackRing::close) the ring with the point that the submission
     /// returned, before the lock is released; some frames later, read the ticket. The end of each frame reclaims what
     /// was read.
     ///
@@ -109,71 +103,6 @@ impl<D: Device> Gpu<D> {
         if let Some(ring) = &mut *ring {
             ring.reclaim();
         }
-    }
-}
-
-impl<D: Device> Frame<D> {
-    /// Copies `size` bytes of a buffer, from byte `offset` on, to where the CPU reads them once the GPU has completed
-    /// the copy: some frames later, without a wait. The copy waits for everything that any queue was given before this
-    /// call, pending uploads included.
-    ///
-    /// The ticket is read through [`Gpu::readback`], and dropped to make room. The buffer may be dropped right after
-    /// this call.
-    ///
-    /// Each call is a submission: a program that reads many buffers in a frame records its copies, as
-    /// [`Gpu::readback`] shows. Locks the ring: do not call this with a [`Readback`] alive in the same thread.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// let counters = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("counters"))?;
-    /// gpu.uploads().write_buffer(&counters, 0, &[7; 256])?;
-    ///
-    /// let mut coming = std::collections::VecDeque::new();
-    /// for _ in 0..10 {
-    ///     let frame = gpu.begin_frame()?; // the GPU has completed the frame three frames ago
-    ///     if coming.len() == gpu.desc().frames_in_flight.get() {
-    ///         let (ticket, mut bytes) = (coming.pop_front().unwrap(), [0; 16]);
-    ///         gpu.readback()?.read(&ticket, &mut bytes)?;
-    ///         assert_eq!(bytes, [7; 16]);
-    ///     }
-    ///     coming.push_back(frame.read_back(QueueIndex(0), &counters, 64, 16)?);
-    ///     frame.end()?;
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ReadError`]; nothing was submitted.
-    #[inline(never)]
-    pub fn read_back(
-        &self,
-        queue: QueueIndex,
-        buffer: &Buffer<D>,
-        offset: u64,
-        size: u64,
-    ) -> Result<ReadbackTicket, ReadError> {
-        let gpu = self.gpu();
-        let copy = (queue, offset, size);
-        let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)
-            .map_err(|error| ReadError::from(error).of(buffer.short_name()))?;
-        // The queue may be another one than those that write, also the copy of a move, and queues run side by side. Before
-        // the ring is locked, since what is submitted may end other recordings, which runs destructors.
-        let mut waits = gpu
-            .submission_waits(queue, &[])
-            .map_err(|error| ReadError::Submit(SubmitError::Uploads(error)))?;
-        gpu.tracker().submitted().points().for_each(|point| waits.insert(point));
-        let mut ring = gpu.readback().map_err(ReadError::Ring)?;
-        // Where the submission fails, the dropped ticket gives the range back when the ring is closed next.
-        let ticket = ring.allocate(size, COPY_ALIGNMENT).map_err(ReadError::Full)?;
-        let copied = self.submit_with(queue, &waits, |queue, waits| {
-            ring.submit_copy(gpu.device(), (queue, waits), &source, &ticket)
-        });
-        ring.close(copied.map_err(|error| ReadError::Submit(SubmitError::Commands(error)))?);
-        Ok(ticket)
     }
 }
 

@@ -1,16 +1,10 @@
 //! Creation of buffers and images by a [`Gpu`](super::Gpu).
 
-use std::time::Instant;
-
-use super::{Gpu, ReadError, SubmitError};
-use crate::device::{Device, home_queue};
+use super::Gpu;
+use crate::device::Device;
 use crate::memory::AllocationOptions;
-use crate::memory::{
-    Buffer, Image, MakingRoom, MappedBuffer, Movability, ResourceError, RoomOfGpu, Transfer, TransferError,
-};
-
-/// Bytes that [`Gpu::read_buffer`] copies at a time.
-const READ_CHUNK: u64 = 1 << 20;
+use crate::memory::{Buffer, Image, MakingRoom, MappedBuffer, Movability, ResourceError, RoomOfGpu};
+use crate::upload::ReadError;
 
 impl<D: Device> Gpu<D> {
     /// Creates a buffer and its memory. Dropping it retires it: it is destroyed once no open recording and no
@@ -138,8 +132,8 @@ impl<D: Device> Gpu<D> {
         MakingRoom::of_gpu(self.defragmenter(), self.desc().timeout, self)
     }
 
-    /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and
-    /// returns when the bytes are there: for tests and tools. Frames read through [`readback`](Self::readback).
+    /// Reads bytes of a buffer that can be copied from. Submits pending uploads, and returns when the bytes are there: for
+    /// tests and tools. A program that draws uses [`reads`](Self::reads), which wait for nothing.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -156,39 +150,23 @@ impl<D: Device> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// [`ReadError`]; some of `bytes` may have been overwritten.
+    /// [`ReadError`]; `bytes` is unchanged.
     #[inline(never)]
     pub fn read_buffer(&self, buffer: &Buffer<D>, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        self.uploads().submit().map_err(|error| ReadError::Submit(SubmitError::Uploads(error)))?;
-        let (began, timeout) = (Instant::now(), self.desc().timeout);
-        // The copy runs on one queue, and the writers may be on others.
-        self.tracker().wait_idle(timeout).map_err(TransferError::from)?;
-        // The staging buffers have the size of a chunk. At least 1, since no API creates a buffer of 0 bytes.
-        let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
-        // To whose family exclusive buffers belong.
-        let transfer = Transfer::new(self.allocator(), home_queue(self.device()), chunk);
-        let mut transfer = transfer.map_err(TransferError::Buffer)?;
-        let mut waited = None;
-        loop {
-            // A step of another thread may have moved the buffer since, by a copy on another queue. Waited for without the
-            // buffer's lock, and looked at again: the next use of the buffer notes that its bytes have arrived.
-            let read = buffer.with_owned(|raw, moved_at| match moved_at {
-                Some(point) if waited != Some(point) => Err(point),
-                _ => Ok(transfer.download_from(raw, offset, bytes)),
-            });
-            match read {
-                Ok(read) => return read.map_err(|error| error.of(buffer.short_name()).into()),
-                Err(point) => {
-                    // The deadline is that of the whole call.
-                    let left = timeout.saturating_sub(began.elapsed());
-                    let reached = self.tracker().wait(point, left);
-                    reached.map_err(|error| {
-                        TransferError::from(error.within(timeout)).of(buffer.short_name())
-                    })?;
-                    waited = Some(point);
-                }
-            }
+        if bytes.is_empty() {
+            return Ok(());
         }
+        let reads = self.reads();
+        let start = || {
+            let read = reads.read_buffer(buffer, offset, bytes.len() as u64)?;
+            reads.wait_for(&read).map(|()| read)
+        };
+        let read = match start() {
+            // What the GPU still uses may be in the way, or what waits for it.
+            Err(ReadError::Memory(_)) if self.wait_idle().is_ok() => start()?,
+            read => read?,
+        };
+        read.read(bytes)
     }
 }
 

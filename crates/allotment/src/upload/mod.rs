@@ -7,6 +7,7 @@
 //!   UploadPool      pages of one size, for any number of concurrent recordings
 //!   └── UploadArena   the pages of one recording, filled from front to back
 //!   Uploader        writes buffers and images from any thread: directly, or through staging memory and a queue, in batches
+//!   ReadQueue       reads buffers and images from any thread: many in one copy, with a handle for each
 //! ```
 //!
 //! # Which one?
@@ -16,7 +17,8 @@
 //! | data for a buffer or an image | [`Uploader`]: write, submit, and wait on the device |
 //! | one thread, one queue, known amounts | [`UploadRing`]: one buffer, and an error when it is full |
 //! | several threads, recordings that cross frames, or unknown amounts | [`UploadPool`] |
-//! | results of the device: queries, screenshots, feedback | [`ReadbackRing`] |
+//! | what is in a buffer or an image: screenshots, feedback | [`Gpu::reads`](crate::Gpu::reads) |
+//! | results of commands of your own: queries | [`ReadbackRing`] |
 //! | another kind of buffer, or another graphics API | [`Ring`] |
 //!
 //! A Vulkan buffer is created for particular usages: [`RingDesc`] and [`UploadPoolDesc`] set those beyond copies,
@@ -45,7 +47,7 @@ mod image_write;
 mod lane;
 mod pool;
 mod readback;
-mod readback_copy;
+mod reads;
 mod ring;
 mod ring_desc;
 mod slice;
@@ -64,7 +66,8 @@ pub use image_write::{ImageRows, ImageWrite};
 pub use lane::WhenFull;
 pub use pool::{UploadPool, UploadPoolDesc, UploadPoolStatistics};
 pub use readback::{ReadbackRing, ReadbackTicket};
-pub(crate) use readback_copy::{ReadbackSource, SourceError};
+pub(crate) use reads::ReadQueue;
+pub use reads::{ReadError, ReadHandle, ReadStatistics, ReadStatus};
 pub use ring::{Ring, RingStatistics};
 pub use ring_desc::RingDesc;
 pub use slice::UploadSlice;

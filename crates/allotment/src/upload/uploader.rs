@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::error::{Interruption, UploadError};
 use super::handle::UploadHandle;
 use super::image_write::ImageWrite;
-use super::lane::{Lane, LaneState, Piece};
+use super::lane::{Lane, LaneState, Level, Piece};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage, home_queue,
@@ -718,6 +718,11 @@ impl<D: Device> Uploader<D> {
             Ok(())
         })?;
         Ok(paused)
+    }
+
+    /// Returns whether a write that goes on has a subresource of an exclusive image on a queue of another family than its owner.
+    pub(super) fn is_held(&self, level: Level) -> bool {
+        self.lanes().any(|lane| lane.is_held(level))
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane<D>> {

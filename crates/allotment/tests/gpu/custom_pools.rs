@@ -64,7 +64,7 @@ fn a_buffer_of_a_pool_is_uploaded_to_read_and_destroyed_as_any_other() {
     let refused = rig.gpu.allocator().reset_pool(&pool);
     assert_eq!(refused, Err(AllocationError::ResourcesInPool { count: 2, name: ShortName::NONE }));
     rig.device.resume_queues();
-    assert_eq!(rig.bytes(&ticket), [9; 4096]);
+    assert_eq!(rig.copied(&ticket), [9; 4096]);
     assert_eq!(live(&rig, &pool), 0);
     drop(ticket);
     finish(rig, pool, options);

@@ -6,10 +6,10 @@ use std::thread;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferDesc, CopyDirection, DeviceError, ImageAspect, ImageCopy, ImageDesc, ImagePart, QueueDevice as _,
-    QueueIndex, QueueKind, SharingMode, Submission, TexelBlock, TimelinePoint, TimelineValue,
+    BufferDesc, DeviceError, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, QueueKind, SharingMode,
+    Submission, TimelinePoint, TimelineValue,
 };
-use allotment::gpu::{GpuDesc, ReadError};
+use allotment::gpu::GpuDesc;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 use allotment::memory::{AccessError, Buffer, Image, Transfer, TransferError};
@@ -48,13 +48,9 @@ fn an_exclusive_buffer_is_written_and_read_on_the_queue_that_it_belongs_to() {
             rig.gpu.read_buffer(&shared, 0, &mut found).unwrap();
             assert!(found == pattern(100 + round), "{round}");
         }
-        let frame = rig.gpu.begin_frame().unwrap();
-        let ticket = frame.read_back(QUEUE, &buffer, 0, SIZE).unwrap();
-        frame.end().unwrap();
-        rig.gpu.wait_idle().unwrap();
-        let mut found = vec![0; SIZE as usize];
-        rig.gpu.readback().unwrap().read(&ticket, &mut found).unwrap();
-        assert!(found == pattern(4));
+        let read = rig.gpu.reads().read_buffer(&buffer, 0, SIZE).unwrap();
+        rig.gpu.begin_frame().unwrap().end().unwrap();
+        assert!(rig.bytes(&read) == pattern(4));
     }
     rig.finish();
 }
@@ -67,11 +63,8 @@ fn a_copy_of_an_exclusive_buffer_on_a_queue_of_another_family_is_refused() {
     let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
     let name = allotment::memory::names::ShortName::new("exclusive");
     let buffer = exclusive(&rig, &options);
-    let frame = rig.gpu.begin_frame().unwrap();
-    let refused = frame.read_back(queue, &buffer, 0, SIZE).unwrap_err();
-    assert_eq!(refused, ReadError::Access(AccessError::OtherFamily { queue, name }));
-    assert!(refused.to_string().contains("graphics queue"), "{refused}");
-    frame.end().unwrap();
+    let refused = AccessError::OtherFamily { queue, name }.to_string();
+    assert!(refused.contains("graphics queue"), "{refused}");
     let desc = BufferDesc::new(SIZE).with_sharing_mode(SharingMode::Exclusive);
     let raw = rig.gpu.allocator().create_buffer(&desc, &options).unwrap();
     let mut transfer = Transfer::new(rig.gpu.allocator(), queue, SIZE).unwrap();
@@ -145,42 +138,10 @@ impl Picture {
         write_rows(rig, &self.image, random, (layer, level, rows), &mut self.texels);
     }
 
-    /// Reads all of it on the queue to whose family it belongs.
+    /// Reads all of it, on the queue to whose family it belongs.
     fn assert_holds(&self, rig: &Rig, what: impl core::fmt::Debug) {
-        let waits: Vec<_> = rig.gpu.uploads().submit().unwrap().points().collect();
-        rig.gpu.wait_idle().unwrap();
-        let down = rig
-            .gpu
-            .create_buffer(&BufferDesc::new(1 << 16), &MemoryUsage::Readback.with_name("down"))
-            .unwrap();
-        let (image, buffer) = (self.image.handle(), down.handle());
-        for (at, expected) in (0..).zip(&self.texels) {
-            let (array_layer, mip_level) = (at / 2, at % 2);
-            let side = SIDE >> mip_level;
-            let copy = ImageCopy {
-                buffer: &buffer,
-                buffer_offset: 0,
-                row_pitch: u64::from(side) * 4,
-                rows: side,
-                image: &image,
-                mip_level,
-                array_layer,
-                aspect: ImageAspect::Color,
-                origin: [0; 3],
-                extent: [side, side, 1],
-                texels: TexelBlock::new(4).into(),
-                direction: CopyDirection::OutOfImage,
-                before: (),
-                after: (),
-            };
-            let work = Submission { waits: &waits, image_copies: &[copy], ..Submission::default() };
-            // SAFETY: both live until the queue is idle, and the box is all of the level.
-            let value = unsafe { rig.device.submit(QUEUE, &work) }.unwrap();
-            rig.gpu.wait(TimelinePoint { queue: QUEUE, value }).unwrap();
-            let mut found = vec![0; expected.len()];
-            down.read(0, &mut found).unwrap();
-            assert!(&found == expected, "{what:?}: layer {array_layer}, level {mip_level}");
-        }
+        let read = rig.gpu.reads().read_image(&self.image, &ImagePart::default()).unwrap();
+        assert!(rig.bytes(&read) == self.texels.concat(), "{what:?}");
     }
 }
 

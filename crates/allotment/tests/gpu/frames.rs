@@ -40,7 +40,7 @@ fn what_frames_upload_stays_until_their_submissions_have_completed() {
         frame.end().unwrap();
     }
     for (number, ticket) in (0..).zip(&tickets) {
-        assert_eq!(rig.bytes(ticket), [number; 300]);
+        assert_eq!(rig.copied(ticket), [number; 300]);
     }
     assert!(rig.gpu.upload_pool().statistics().made <= 4, "three in flight, and one that is recorded");
     drop(tickets);
@@ -95,7 +95,7 @@ fn a_frame_that_is_dropped_half_way_loses_nothing() {
     let frame = rig.gpu.begin_frame().unwrap();
     let ticket = rig.read(&frame, (&buffer.handle(), 0), 4096);
     frame.end().unwrap();
-    assert_eq!(rig.bytes(&ticket), [3; 4096]);
+    assert_eq!(rig.copied(&ticket), [3; 4096]);
     drop((buffer, ticket));
     rig.finish();
 }
@@ -113,7 +113,7 @@ fn what_a_dropped_frame_has_submitted_is_waited_for() {
     assert_eq!(rig.gpu.upload_pool().statistics().made, 2, "the first page is in use");
     rig.device.resume_queues();
     drop((frame, next));
-    assert_eq!(rig.bytes(&ticket), [5; 512]);
+    assert_eq!(rig.copied(&ticket), [5; 512]);
     drop(ticket);
     rig.finish();
 }
@@ -166,7 +166,7 @@ fn a_frame_submits_to_several_queues() {
         ring.close(read.unwrap());
         drop(ring);
         frame.end().unwrap();
-        assert_eq!(rig.bytes(&ticket), [number; 1024]);
+        assert_eq!(rig.copied(&ticket), [number; 1024]);
     }
     drop(middle);
     rig.finish();
@@ -199,7 +199,7 @@ fn what_a_frame_on_several_queues_uploads_stays_until_the_last_of_them_has_compl
     assert_eq!(rig.gpu.upload_pool().statistics().made, 2, "the page of the first frame is in use");
     assert_eq!(rig.submit(&frame, &frame.command_allocator(QUEUE).unwrap()), Ok(later));
     frame.end().unwrap();
-    assert_eq!(rig.bytes(&ticket), [1; 256]);
+    assert_eq!(rig.copied(&ticket), [1; 256]);
     drop(ticket);
     rig.finish();
 }
@@ -258,7 +258,7 @@ fn a_submission_that_fails_can_be_repeated() {
     rig.device.clear_faults();
     let ticket = rig.read(&frame, (&buffer.handle(), 0), 128);
     frame.end().unwrap();
-    let found = rig.bytes(&ticket);
+    let found = rig.copied(&ticket);
     assert_eq!((found[0], found[64]), (4, 5));
     drop((buffer, ticket));
     rig.finish();
@@ -297,7 +297,7 @@ fn a_frame_that_is_leaked_keeps_the_next_frames_working() {
         let upload = frame.upload([1; 64]).unwrap();
         let ticket = rig.read(&frame, (&upload.buffer, upload.offset), 64);
         frame.end().unwrap();
-        assert_eq!(rig.bytes(&ticket), [1; 64]);
+        assert_eq!(rig.copied(&ticket), [1; 64]);
     }
     let longest = rig.gpu.tracker().statistics().longest_open.unwrap();
     assert_eq!(longest.label, "frame");
@@ -345,7 +345,7 @@ fn the_end_of_a_frame_defragments_within_its_limits() {
         for (number, mesh) in &meshes {
             let handle = mesh.handle();
             let ticket = rig.read(&frame, (&handle, 0), 1024);
-            assert_eq!(rig.bytes(&ticket), [*number; 1024]);
+            assert_eq!(rig.copied(&ticket), [*number; 1024]);
         }
         moves += frame.end().unwrap().defragmentation.unwrap().statistics.moves;
     }
@@ -407,7 +407,7 @@ fn frames_may_overlap() {
     }
     drop(open);
     for (number, ticket) in (0..).zip(&tickets) {
-        assert_eq!(rig.bytes(ticket), [number; 64]);
+        assert_eq!(rig.copied(ticket), [number; 64]);
     }
     drop(tickets);
     rig.finish();

@@ -17,7 +17,7 @@ mod moved;
 mod observed;
 mod other_gpu;
 mod races;
-mod readback;
+mod reads;
 mod rig;
 mod room;
 mod shared_uploads;

@@ -149,7 +149,7 @@ fn a_frame_that_was_recorded_before_reads_the_old_place_which_lives_until_it_is_
     assert!(waited.contains(&AcceptedMove::Moved), "{waited:?}");
     for at in [0, 1] {
         two[at].write(0, &[255; 100]).unwrap();
-        assert!(town.rig.bytes(&ticket[at]) == pattern(4 * at as u8));
+        assert!(town.rig.copied(&ticket[at]) == pattern(4 * at as u8));
     }
     drop(two);
     town.finish();
@@ -290,7 +290,7 @@ fn no_queue_is_waited_for_where_no_queue_can_write() {
     two[at].write(0, &[1; 100]).unwrap();
     assert_eq!(town.rig.gpu.reclaim().count, 0, "the frame reads the old place");
     town.rig.device.resume_queues();
-    assert!(town.rig.bytes(&ticket) == pattern(7) && town.rig.bytes(&other) == pattern(7));
+    assert!(town.rig.copied(&ticket) == pattern(7) && town.rig.copied(&other) == pattern(7));
     drop(two);
     town.finish();
 }

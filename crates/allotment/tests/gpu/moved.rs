@@ -320,7 +320,7 @@ fn a_frame_that_only_reads_keeps_nothing_from_moving_and_reads_the_old_places() 
     let tickets: Vec<_> = old.iter().map(|old| rig.read(&frame, (old, 0), 100)).collect();
     frame.end().unwrap();
     for (at, ticket) in tickets.iter().enumerate() {
-        assert_eq!(rig.bytes(ticket), [at as u8; 100]);
+        assert_eq!(rig.copied(ticket), [at as u8; 100]);
     }
     drop((buffers, defragmenter));
     rig.finish();
@@ -583,8 +583,9 @@ fn destructors_that_an_upload_a_readback_or_a_step_runs_may_use_the_gpu() {
         assert_eq!(*dropped.lock().unwrap(), 1);
         leave();
         let frame = gpu.begin_frame().unwrap();
-        drop(frame.read_back(QUEUE, &buffers[0], 0, 100).unwrap());
+        let read = gpu.reads().read_buffer(&buffers[0], 0, 100).unwrap();
         frame.end().unwrap();
+        drop(read);
         assert_eq!(*dropped.lock().unwrap(), 2);
         leave();
         gpu.uploads().discard();

@@ -7,7 +7,9 @@ use allotment::descriptor::{
     Binding, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
 use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedImageUse};
-use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageDesc, TimelineValue};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageDesc, ImagePart, TimelineValue,
+};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::DeletionQueue;
 use allotment::memory::{Buffer, Image, MappedBuffer, OwningAllocator, Transfer};
@@ -53,9 +55,7 @@ impl Things {
             all.push(("write_buffer", text(own.uploads().write_buffer(buffer, 0, &[1; 64]))));
             all.push(("update_buffer", text(own.uploads().update_buffer(buffer, 0, &[1; 64]))));
             all.push(("read_buffer", text(own.read_buffer(buffer, 0, &mut [0; 64]))));
-            let frame = own.begin_frame().unwrap();
-            all.push(("read_back", text(frame.read_back(QUEUE, buffer, 0, 64))));
-            frame.end().unwrap();
+            all.push(("reads, a buffer", text(own.reads().read_buffer(buffer, 0, 64))));
             for (binding, name) in [(0, "bind_buffer"), (1, "bind_buffer, dynamic")] {
                 // SAFETY: buffers of the simulated device can be used for anything.
                 let bound = unsafe { set.bind_buffer(binding, 0, buffer, 0..256, BufferUse::ReadOnly) };
@@ -68,6 +68,8 @@ impl Things {
         for image in &self.images {
             let written = own.uploads().write_image(image, &[1; 1024]);
             all.push(("write_image", text(written)));
+            let read = own.reads().read_image(image, &ImagePart::default());
+            all.push(("reads, an image", text(read)));
             for (binding, name) in [(0, "bind_image"), (1, "bind_image, dynamic")] {
                 // SAFETY: images of the simulated device can be used for anything.
                 let bound = unsafe { set.bind_image(binding, 0, image, &SimulatedImageUse::Sampled) };

@@ -191,9 +191,8 @@ fn no_write_is_refused_since_a_step_is_about_to_move_the_buffer() {
             let mut found = [0; 1000];
             gpu.read_buffer(tile, 0, &mut found).unwrap();
             assert_eq!(found, [1; 1000]);
-            let frame = gpu.begin_frame().unwrap().only_reads();
-            drop(frame.read_back(OTHER, tile, 0, 1000).unwrap());
-            frame.end().unwrap();
+            let read = gpu.reads().read_buffer(tile, 0, 1000).unwrap();
+            assert_eq!(gpu.reads().wait(&read).unwrap(), [1; 1000]);
             gpu.uploads().update_buffer(tile, 0, &[2; 1000]).unwrap();
         },
     ];

@@ -5,7 +5,7 @@ use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint};
 use allotment::gpu::{Frame, Gpu, GpuDesc, SubmitError};
 use allotment::lifetime::PooledCommandAllocator;
 use allotment::memory::Buffer;
-use allotment::upload::ReadbackTicket;
+use allotment::upload::{ReadHandle, ReadbackTicket};
 use allotment::{Alignment, AllocationOptions, MemoryUsage};
 
 pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
@@ -70,12 +70,18 @@ impl Rig {
         ticket
     }
 
-    /// Waits for what a ticket is for.
-    pub(crate) fn bytes(&self, ticket: &ReadbackTicket) -> Vec<u8> {
+    /// Waits for what a ticket of the ring is for.
+    pub(crate) fn copied(&self, ticket: &ReadbackTicket) -> Vec<u8> {
         self.gpu.wait_idle().unwrap();
         let mut bytes = vec![0; ticket.size() as usize];
         self.gpu.readback().unwrap().read(ticket, &mut bytes).unwrap();
         bytes
+    }
+
+    /// Waits for what is read.
+    pub(crate) fn bytes(&self, read: &ReadHandle) -> Vec<u8> {
+        self.gpu.wait_idle().unwrap();
+        read.bytes().unwrap()
     }
 
     /// Drops the `Gpu`. Nothing is left, and the device found no mistake.

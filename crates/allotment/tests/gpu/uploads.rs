@@ -42,7 +42,7 @@ fn commands_wait_for_the_uploads_before_them() {
     let frame = rig.gpu.begin_frame().unwrap();
     let ticket = rig.read(&frame, (&buffer.handle(), 0), 4096);
     frame.end().unwrap();
-    assert_eq!(rig.bytes(&ticket), [7; 4096]);
+    assert_eq!(rig.copied(&ticket), [7; 4096]);
     drop((buffer, ticket));
     rig.finish();
 }
@@ -60,8 +60,8 @@ fn an_update_waits_for_what_still_reads_the_old_bytes() {
     let new = rig.read(&frame, (&buffer.handle(), 0), 4096);
     frame.end().unwrap();
     rig.device.resume_queues();
-    assert_eq!(rig.bytes(&old), [1; 4096]);
-    assert_eq!(rig.bytes(&new), [2; 4096]);
+    assert_eq!(rig.copied(&old), [1; 4096]);
+    assert_eq!(rig.copied(&new), [2; 4096]);
     drop((buffer, old, new));
     rig.finish();
 }

@@ -342,10 +342,8 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
         is.refuses("read past the end", b.read(4000, &mut [0; 200]), NAME, "fewer");
         let refused = gpu.read_buffer(b, 4000, &mut [0; 200]);
         is.refuses("Gpu::read_buffer past the end", refused, NAME, "fewer");
-        let frame = gpu.begin_frame().unwrap();
-        is.refuses("read back past the end", frame.read_back(QueueIndex(0), b, 4090, 16), NAME, "fewer");
-        let frame = other.begin_frame().unwrap();
-        is.refuses("read back another Gpu's", frame.read_back(QueueIndex(0), b, 0, 16), NAME, "another");
+        is.refuses("a read past the end", gpu.reads().read_buffer(b, 4090, 16), NAME, "fewer");
+        is.refuses("a read of another Gpu's", other.reads().read_buffer(b, 0, 16), NAME, "another");
         is.refuses("read another Gpu's", other.read_buffer(b, 0, &mut [0; 16]), NAME, "another");
         is.refuses("upload to another Gpu's", other.uploads().write_buffer(b, 0, &[1]), NAME, "another");
         is.refuses(
@@ -383,9 +381,9 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
 
     let no_source = BufferDesc::new(4096).with_usage(SimulatedGpu::NO_TRANSFER_SRC);
     let silent = gpu.create_buffer(&no_source, &o).unwrap();
-    let frame = gpu.begin_frame().unwrap();
-    let refused = frame.read_back(QueueIndex(0), &silent, 0, 16);
-    is.refuses("read back what cannot be copied from", refused, NAME, "VK_BUFFER_USAGE_TRANSFER_SRC_BIT");
+    let refused = gpu.reads().read_buffer(&silent, 0, 16);
+    is.refuses("a read of what cannot be copied from", refused, NAME, "VK_BUFFER_USAGE_TRANSFER_SRC_BIT");
+    is.refuses("a read of nothing", gpu.reads().read_buffer(&b, 0, 0), NAME, "at least 1");
     let refused = gpu.read_buffer(&silent, 0, &mut [0; 16]);
     is.refuses("read what cannot be copied from", refused, NAME, "VK_BUFFER_USAGE_TRANSFER_SRC_BIT");
 
@@ -422,7 +420,17 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
     let image = gpu.create_image(&several, &o).unwrap();
     let refused = gpu.uploads().write_image(&image, &[0; 64 * 64 * 4]);
     is.refuses("texels with samples", refused, NAME, "resolve it");
-    frame.end().unwrap();
+    is.refuses("a read of that", gpu.reads().read_image(&image, &part()), NAME, "resolve it");
+    is.refuses(
+        "a read in no known state",
+        gpu.reads().read_image(&levels, &part()),
+        NAME,
+        "Image::set_state",
+    );
+    let blank = gpu.create_image(&ImageDesc::new(64, 64, 4), &o).unwrap();
+    is.refuses("a read of no texels", gpu.reads().read_image(&blank, &part()), NAME, "write it");
+    let beyond = part().with_mip_levels(0..9);
+    is.refuses("a read of a level beyond", gpu.reads().read_image(&blank, &beyond), NAME, "mip level 8");
     // With staging memory, so that it is the queue which refuses.
     gpu.uploads().update_buffer(&b, 0, &[1; 4]).unwrap();
     device.lose_device();
@@ -505,15 +513,13 @@ fn a_queue_that_is_not_there_is_named_by_its_number() {
         |queue, waits: &[_]| unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) };
     is.refuses("a submission", frame.submit(QueueIndex(9), submit), "queue 9", "queues");
     is.refuses("commands", frame.command_allocator(QueueIndex(9)), "queue 9", "queues");
-    let b = gpu.create_buffer(&BufferDesc::new(4096), &named()).unwrap();
-    is.refuses("a readback", frame.read_back(QueueIndex(9), &b, 0, 16), "queue 9", "queues");
     let mut desc = UploaderDesc::default();
     desc.queue = Some(QueueIndex(50));
     is.refuses("an uploader", Uploader::new(gpu.memory(), desc), "queue 50", "queues");
     let desc = DefragmenterDesc::default().with_queue(QueueIndex(9));
     is.refuses("a defragmenter", Defragmenter::new(gpu.memory(), desc), "queue 9", "queues");
     drop(frame);
-    finish(&is, 5);
+    finish(&is, 4);
 }
 
 #[test]
@@ -523,9 +529,8 @@ fn what_must_be_waited_for_or_made_larger_is_said() {
     let b = gpu.create_buffer(&BufferDesc::new(4096), &named()).unwrap();
     let frame = gpu.begin_frame().unwrap();
     device.pause_queues();
-    let early = frame.read_back(QueueIndex(0), &b, 0, 16).unwrap();
-    let refused = gpu.readback().unwrap().read(&early, &mut [0; 16]);
-    is.refuses("a ticket is read too early", refused, "", "wait until");
+    let early = gpu.reads().read_buffer(&b, 0, 16).unwrap();
+    is.refuses("bytes are read too early", early.read(&mut [0; 16]), "", "end a frame");
     is.refuses("an upload of nothing", frame.upload([]), "", "ask for at least 1");
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.when_full) = (4096, WhenFull::Refuse);

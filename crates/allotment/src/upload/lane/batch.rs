@@ -610,7 +610,7 @@ impl<D: Device> Drop for Ending<'_, D> {
 
 /// Returns an empty list with the capacity of another one whose elements have another lifetime. The standard
 /// library collects in place if the element size does not change; a test counts allocations.
-fn reuse_capacity<T, U>(mut room: Vec<T>) -> Vec<U> {
+pub(in crate::upload) fn reuse_capacity<T, U>(mut room: Vec<T>) -> Vec<U> {
     room.clear();
     room.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

@@ -368,6 +368,12 @@ impl<D: Device> Drop for HeldLevels<'_, D> {
 }
 
 impl<D: Device> Lane<D> {
+    /// Returns whether a write holds a subresource on the lane's queue.
+    pub(in crate::upload) fn is_held(&self, level: Level) -> bool {
+        let held = |it: &HeldLevel<D>| it.writers > 0 && !it.is_at_home;
+        self.is_foreign() && self.lock().hand_over.levels.get(&level).is_some_and(held)
+    }
+
     /// Returns what holds subresources for a write, on a lane whose queue is of another family than their owner.
     pub(in crate::upload) fn holder<'a>(
         &'a self,

@@ -54,7 +54,7 @@ use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::{locked, try_locked};
 use allotment_suballoc::Alignment;
 
-pub(super) use batch::{LaneState, LaneStatistics, StagedImage};
+pub(super) use batch::{LaneState, LaneStatistics, StagedImage, reuse_capacity};
 pub(super) use hand_over::{HeldLevels, Level};
 
 /// Batches in staging memory, so that one can be filled while others are copied.

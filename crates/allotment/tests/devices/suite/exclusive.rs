@@ -245,16 +245,14 @@ fn frames_find_what_was_uploaded_over_queues_of_other_families<F: Fixture>(gpu: 
             for (at, buffer) in (0..).zip(&buffers) {
                 let bytes = pattern(number + at, 3000);
                 front.uploads().update_buffer(buffer, 0, &bytes).unwrap();
-                let ticket = frame.read_back(home(gpu), buffer, 0, 3000).unwrap();
-                coming.push((ticket, bytes));
+                let read = front.reads().read_buffer(buffer, 0, 3000).unwrap();
+                coming.push((read, bytes));
             }
             frame.end().unwrap();
             if number % 5 == 4 {
                 front.wait_idle().unwrap();
-                for (ticket, bytes) in coming.drain(..) {
-                    let mut found = vec![0; 3000];
-                    front.readback().unwrap().read(&ticket, &mut found).unwrap();
-                    assert_same(&found, &bytes, (queue, number));
+                for (read, bytes) in coming.drain(..) {
+                    assert_same(&read.bytes().unwrap(), &bytes, (queue, number));
                 }
             }
         }

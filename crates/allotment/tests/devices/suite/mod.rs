@@ -24,6 +24,7 @@ mod memory;
 mod moved_images;
 mod moves;
 mod properties;
+mod reads;
 mod room;
 pub(crate) mod stage;
 mod texels;
@@ -54,6 +55,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         uploads::all(),
         exclusive::all(),
         frames::all(),
+        reads::all(),
         moves::all(),
         moved_images::all(),
         mapped::all(),

@@ -1,0 +1,593 @@
+//! Reads of buffers and images: copies into memory that the CPU reads, many in one submission.
+//!
+//! ```text
+//!   read_buffer, read_image    the source is checked, a recording is open     ─┐ pending
+//!   submit                     memory for all of them, one submission         ─┘ in flight
+//!   poll                       batches that have completed: tasks are woken, callbacks called
+//! ```
+//!
+//! # Memory
+//!
+//! A batch has one buffer, which its handles share. It comes back when the last of them is dropped, and is used again or, after
+//! a thousand frames without use, freed. So a handle that is kept for long holds up its batch alone, and a large image needs
+//! no ring of its size.
+//!
+//! # States of images
+//!
+//! A copy names the state that a subresource is in, and leaves it there. The states are those after all that is staged, so they
+//! are looked at while no thread can stage more, with all of it submitted.
+//!
+//! # Locks
+//!
+//! `pending` comes before that of opening recordings, and that before the lock of a relocatable source. `submitting` comes
+//! before all of them and before the uploader's.
+
+mod error;
+mod handle;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use super::lane::reuse_capacity;
+use super::ring_desc::RingDesc;
+use super::uploader::Uploader;
+use crate::device::{
+    BufferCopy, BufferDesc, CopyDirection, Device, ImageCopy, ImageCopyError, ImagePart, ImageShape,
+    MemoryProperties, PartRegion, QueueIndex, Submission, TexelLayout, TimelinePoint, TransferUsage,
+};
+use crate::lifetime::{Recording, SubmissionTracker, TimelinePoints, WrongTracker};
+use crate::memory::resource::{SharedStates, SubresourceState};
+use crate::memory::{
+    AllocationId, Buffer, Dedicated, Image, MappedBuffer, OwningAllocator, ShortName, check_range,
+};
+use crate::sync::locked;
+
+pub use error::ReadError;
+pub use handle::{ReadHandle, ReadStatus};
+
+use handle::{ReadMemory, Rows, Shared, finish};
+
+/// Where a copy begins: copies between multiples of 16 are fast on every device.
+const COPY_ALIGNMENT: u64 = 16;
+
+/// Least bytes of a buffer for a batch.
+const LEAST: u64 = 64 << 10;
+
+/// How many times [`ReadQueue::poll`] sees a buffer unused before it is freed: ten to twenty seconds of frames.
+const UNUSED: u32 = 1024;
+
+/// Reads over one queue.
+pub(crate) struct ReadQueue<D: Device> {
+    memory: OwningAllocator<D>,
+    queue: QueueIndex,
+    pending: Mutex<Pending<D>>,
+    /// Locked by one thread that submits, or looks what has completed.
+    submitting: Mutex<Batches<D>>,
+}
+
+/// Most that are kept of what reads share, to be used again.
+const SPARE: usize = 256;
+
+/// Reads that are not submitted.
+struct Pending<D: Device> {
+    /// Keeps their sources from being destroyed, and from moving; open while there are any.
+    recording: Option<Recording>,
+    reads: Vec<Read<D>>,
+    /// Of reads that are over, though some may have a handle: oldest first.
+    spare: VecDeque<Arc<Shared>>,
+}
+
+struct Read<D: Device> {
+    shared: Arc<Shared>,
+    source: Source<D>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each image that is read")]
+enum Source<D: Device> {
+    Buffer {
+        buffer: D::Buffer,
+        offset: u64,
+    },
+    Image {
+        image: D::Image,
+        id: AllocationId,
+        states: SharedStates<D::ImageState>,
+        shape: ImageShape,
+        /// Of the shape, which was checked.
+        part: ImagePart,
+        name: ShortName,
+    },
+}
+
+struct Batches<D: Device> {
+    in_flight: VecDeque<InFlight<D>>,
+    /// The reads of those, batch by batch.
+    reads: VecDeque<Arc<Shared>>,
+    buffers: Vec<Kept<D>>,
+    submissions: u64,
+    /// Room for the reads that are submitted, and for the description of the submission.
+    scratch: Vec<Read<D>>,
+    copies: Vec<BufferCopy<'static, D>>,
+    image_copies: Vec<ImageCopy<'static, D>>,
+}
+
+struct InFlight<D: Device> {
+    point: TimelinePoint,
+    /// The number of its reads.
+    reads: usize,
+    /// Until the queue has written it.
+    _buffer: Arc<MappedBuffer<D>>,
+}
+
+/// A buffer that is used again once nothing else refers to it.
+struct Kept<D: Device> {
+    buffer: Arc<MappedBuffer<D>>,
+    unused: u32,
+}
+
+/// A read whose copy was not submitted has no bytes, whatever the reason.
+impl<D: Device> Drop for Read<D> {
+    fn drop(&mut self) {
+        if self.shared.fail(ReadError::GivenUp) {
+            finish(&self.shared);
+        }
+    }
+}
+
+/// Counts of reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadStatistics {
+    /// Reads whose copy is not submitted.
+    pub pending: u64,
+    /// Reads that the GPU may not have completed.
+    pub in_flight: u64,
+    /// Submissions so far.
+    pub submissions: u64,
+    /// Bytes of memory that is read into, used or kept.
+    pub bytes: u64,
+}
+
+impl<D: Device> ReadQueue<D> {
+    /// Creates a queue of reads. No memory is allocated.
+    pub(crate) fn new(memory: &OwningAllocator<D>, queue: QueueIndex) -> Self {
+        Self {
+            memory: memory.clone(),
+            queue,
+            pending: Mutex::new(Pending { recording: None, reads: Vec::new(), spare: VecDeque::new() }),
+            submitting: Mutex::new(Batches {
+                in_flight: VecDeque::new(),
+                reads: VecDeque::new(),
+                buffers: Vec::new(),
+                submissions: 0,
+                scratch: Vec::new(),
+                copies: Vec::new(),
+                image_copies: Vec::new(),
+            }),
+        }
+    }
+
+    fn tracker(&self) -> &SubmissionTracker {
+        self.memory.deletion_queue().tracker()
+    }
+
+    /// Adds a read of a range of a buffer.
+    pub(crate) fn read_buffer(
+        &self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        size: u64,
+    ) -> Result<ReadHandle, ReadError> {
+        self.add(|| self.buffer_source(buffer, offset, size)).map_err(|error| error.of(buffer.short_name()))
+    }
+
+    /// Adds a read of a part of an image.
+    pub(crate) fn read_image(&self, image: &Image<D>, part: &ImagePart) -> Result<ReadHandle, ReadError> {
+        self.add(|| self.image_source(image, part)).map_err(|error| error.of(image.short_name()))
+    }
+
+    /// Adds a read of what `source` returns, with the size, while a recording is open.
+    fn add(
+        &self,
+        source: impl FnOnce() -> Result<(Source<D>, u64), ReadError>,
+    ) -> Result<ReadHandle, ReadError> {
+        let added = {
+            let mut pending = locked(&self.pending);
+            if pending.recording.is_none() {
+                // Before the lock of a relocatable source is taken, which keeps steps from moving it.
+                pending.recording = Some(self.tracker().record("reads").leaving_orphans());
+            }
+            let added = source().map(|(source, size)| {
+                let shared = pending.shared(self.tracker(), size);
+                let handle = ReadHandle::of(&shared);
+                pending.reads.push(Read { shared, source });
+                handle
+            });
+            if pending.reads.is_empty() {
+                // A recording without a read would hold back what other code releases.
+                pending.recording = None;
+            }
+            added
+        };
+        self.tracker().visit_orphans();
+        added
+    }
+
+    fn buffer_source(
+        &self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        size: u64,
+    ) -> Result<(Source<D>, u64), ReadError> {
+        let allocator = self.memory.allocator();
+        buffer.with_owned(|buffer, _| {
+            let place = allocator.place_of_bound(buffer.allocation()).map_err(ReadError::Access)?;
+            self.check_tracker(buffer.tracker())?;
+            if size == 0 {
+                return Err(ReadError::ZeroSize { name: ShortName::NONE });
+            }
+            // A buffer may be smaller than its allocation.
+            check_range(offset, size, buffer.size().min(place.size)).map_err(ReadError::Access)?;
+            buffer.check_usage(TransferUsage::SRC).map_err(ReadError::Access)?;
+            buffer.check_queue(allocator.device(), self.queue).map_err(ReadError::Access)?;
+            let found = allocator.device().properties().memory_type(place.memory_type);
+            if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_WRITE_ONLY)) {
+                return Err(ReadError::WriteOnly { memory_type: place.memory_type, name: ShortName::NONE });
+            }
+            Ok((Source::Buffer { buffer: buffer.handle().clone(), offset }, size))
+        })
+    }
+
+    fn image_source(&self, image: &Image<D>, part: &ImagePart) -> Result<(Source<D>, u64), ReadError> {
+        let device = self.memory.allocator().device();
+        let (handle, shape) = image.with_owned(|owned, _| {
+            self.memory.allocator().place_of_bound(owned.allocation()).map_err(ReadError::Access)?;
+            self.check_tracker(owned.tracker())?;
+            // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
+            let shape = owned.shape().copied().ok_or(ImageCopyError::NotAnImage)?;
+            Ok::<_, ReadError>((owned.handle().clone(), shape))
+        })?;
+        let kind = device.properties().queues[usize::from(self.queue.0)];
+        let mut size = 0_u64;
+        let states = image.with_states(Arc::clone);
+        for found in shape.regions(part)? {
+            let aspect = found.region.aspect;
+            shape.check_copy(&found.region, found.texel, TransferUsage::SRC)?;
+            if !device.can_copy_aspect(kind, aspect) {
+                return Err(ImageCopyError::NeedsGraphicsQueue { aspect, queue: self.queue }.into());
+            }
+            size = found.bytes().and_then(|bytes| size.checked_add(bytes)).ok_or(ImageCopyError::TooLarge)?;
+            // Known by now: an image without texels is refused at once.
+            self.state_of(&states, &found)?;
+        }
+        if size == 0 {
+            return Err(ReadError::ZeroSize { name: ShortName::NONE });
+        }
+        let (part, name) = (part.clone(), image.short_name());
+        Ok((Source::Image { image: handle, id: image.id(), states, shape, part, name }, size))
+    }
+
+    fn check_tracker(&self, tracker: &SubmissionTracker) -> Result<(), ReadError> {
+        let same = self.tracker().check_same(tracker);
+        same.map_err(|WrongTracker| ReadError::WrongTracker { name: ShortName::NONE })
+    }
+
+    /// Returns the state that a region's subresource is in and stays in.
+    fn state_of(
+        &self,
+        states: &SharedStates<D::ImageState>,
+        part: &PartRegion,
+    ) -> Result<D::ImageState, ReadError> {
+        let (mip_level, array_layer) = (part.region.mip_level, part.region.array_layer);
+        let known = locked(states).of(mip_level, array_layer);
+        match known {
+            // Also while the first write of another thread is under way.
+            SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
+                Err(ReadError::NoTexels { mip_level, array_layer, name: ShortName::NONE })
+            }
+            SubresourceState::Unknown => {
+                Err(ReadError::UnknownState { mip_level, array_layer, name: ShortName::NONE })
+            }
+            SubresourceState::Known(state) => {
+                let device = self.memory.allocator().device();
+                let kind = device.properties().queues[usize::from(self.queue.0)];
+                if device.can_copy_between_states(kind, state, state) {
+                    Ok(state)
+                } else {
+                    Err(ImageCopyError::States { queue: self.queue }.into())
+                }
+            }
+        }
+    }
+
+    /// Submits the pending reads, after the pending uploads. The copies wait for all that any queue was given before. Returns
+    /// the point at which all reads so far have their bytes; `None` where no queue has any to do.
+    ///
+    /// Reads whose handles are all dropped are left out. Where this fails, the reads fail with the error.
+    pub(crate) fn submit(&self, uploader: &Uploader<D>) -> Result<Option<TimelinePoint>, ReadError> {
+        // What is over: its callbacks are called, and uploads go on, once no lock is held.
+        let (mut over, mut paused) = (Vec::new(), None);
+        let submitted = {
+            let mut batches = locked(&self.submitting);
+            let mut reads = core::mem::take(&mut batches.scratch);
+            let recording = {
+                let mut pending = locked(&self.pending);
+                core::mem::swap(&mut pending.reads, &mut reads);
+                pending.recording.take()
+            };
+            let unwanted = |read: &mut Read<D>| !read.shared.is_wanted();
+            over.extend(take_out(&mut reads, unwanted));
+            let submitted = match recording {
+                Some(recording) if !reads.is_empty() => {
+                    uploader.pause().map_err(ReadError::Uploads).and_then(|now| {
+                        paused = Some(now);
+                        // An image whose state is not known by now fails alone.
+                        let failed = |read: &mut Read<D>| match self.check_states(uploader, read) {
+                            Ok(()) => false,
+                            Err(error) => read.shared.fail(error),
+                        };
+                        over.extend(take_out(&mut reads, failed));
+                        if reads.is_empty() {
+                            Ok(())
+                        } else {
+                            self.submit_reads(&mut batches, recording, &mut reads)
+                        }
+                    })
+                }
+                _ => Ok(()),
+            };
+            if let Err(error) = submitted {
+                reads.iter().for_each(|read| _ = read.shared.fail(error));
+            }
+            over.append(&mut reads);
+            batches.scratch = reads;
+            submitted.map(|()| batches.in_flight.back().map(|batch| batch.point))
+        };
+        drop((paused, over));
+        self.tracker().visit_orphans();
+        submitted
+    }
+
+    /// Submits reads, while no thread can stage an upload. Those whose copies were submitted are removed from the list.
+    fn submit_reads(
+        &self,
+        batches: &mut Batches<D>,
+        recording: Recording,
+        reads: &mut Vec<Read<D>>,
+    ) -> Result<(), ReadError> {
+        let device = self.memory.allocator().device();
+        let mut size = 0;
+        reads.iter().try_for_each(|read| self.place(read, &mut size))?;
+        let buffer = batches.buffer(&self.memory, size)?;
+        let mut copies = reuse_capacity(core::mem::take(&mut batches.copies));
+        let mut image_copies = reuse_capacity(core::mem::take(&mut batches.image_copies));
+        let collected =
+            reads.iter().try_for_each(|read| self.copies_of(read, &buffer, &mut copies, &mut image_copies));
+        let points = self.tracker().submitted();
+        let mut room = TimelinePoints::ROOM;
+        let waits = points.as_slice(&mut room);
+        let work =
+            Submission { waits, copies: &copies, image_copies: &image_copies, ..Submission::default() };
+        let submitted = collected.and_then(|()| {
+            let submitted = recording.submit(self.queue, |queue| {
+                // SAFETY: the sources were checked with the recording open, which keeps them from being destroyed and from
+                // moving. The states are those after all that is submitted, which the copies wait for, and no thread can
+                // stage more. The ranges of the buffer do not overlap, and it is kept until the queue has completed the
+                // copies.
+                unsafe { device.submit(queue, &work) }
+            });
+            submitted.map_err(|refused| ReadError::Device(refused.error))
+        });
+        batches.copies = reuse_capacity(copies);
+        batches.image_copies = reuse_capacity(image_copies);
+        let point = submitted?;
+        batches.submissions += 1;
+        let count = reads.len();
+        for read in reads.drain(..) {
+            read.shared.submitted(point, Arc::clone(&buffer) as Arc<dyn ReadMemory>);
+            batches.reads.push_back(Arc::clone(&read.shared));
+        }
+        batches.buffers.push(Kept { buffer: Arc::clone(&buffer), unused: 0 });
+        batches.in_flight.push_back(InFlight { point, reads: count, _buffer: buffer });
+        Ok(())
+    }
+
+    /// Checks that the states of an image are known, and that its levels belong to the family of the queue.
+    fn check_states(&self, uploader: &Uploader<D>, read: &Read<D>) -> Result<(), ReadError> {
+        let Source::Image { id, states, shape, part, name, .. } = &read.source else { return Ok(()) };
+        let checked = shape.regions(part)?.try_for_each(|part| {
+            let (mip_level, array_layer) = (part.region.mip_level, part.region.array_layer);
+            if uploader.is_held((*id, array_layer, mip_level)) {
+                // Another queue has it until the write that goes on is over.
+                return Err(ReadError::UnknownState { mip_level, array_layer, name: ShortName::NONE });
+            }
+            self.state_of(states, &part).map(|_| ())
+        });
+        checked.map_err(|error| error.of(*name))
+    }
+
+    /// Places the rows of a read behind the first `size` bytes of a batch, and adds their bytes to it.
+    fn place(&self, read: &Read<D>, size: &mut u64) -> Result<(), ReadError> {
+        let mut all = read.shared.rows();
+        let Source::Image { shape, part, .. } = &read.source else {
+            let (offset, row) = (size.next_multiple_of(COPY_ALIGNMENT), read.shared.size());
+            *size = offset + row;
+            all.push(Rows { offset, row, pitch: row, count: 1 });
+            return Ok(());
+        };
+        let limits = &self.memory.allocator().device().properties().limits;
+        for part in regions(shape, part)? {
+            let [width, _, depth] = part.region.extent;
+            let rows = Rows {
+                offset: part.texel.offset(*size, limits),
+                row: part.row_bytes(),
+                pitch: part.texel.row_pitch(width, limits),
+                count: u64::from(part.rows()) * u64::from(depth),
+            };
+            // With the padding of the last row, which some layers take for a part of the copy.
+            *size = rows.offset + rows.pitch * rows.count;
+            all.push(rows);
+        }
+        Ok(())
+    }
+
+    /// Adds the copies of a read to its rows in a buffer.
+    fn copies_of<'a>(
+        &self,
+        read: &'a Read<D>,
+        buffer: &'a MappedBuffer<D>,
+        copies: &mut Vec<BufferCopy<'a, D>>,
+        image_copies: &mut Vec<ImageCopy<'a, D>>,
+    ) -> Result<(), ReadError> {
+        let all = read.shared.rows();
+        match &read.source {
+            Source::Buffer { buffer: from, offset } => copies.extend(all.iter().map(|rows| BufferCopy {
+                from,
+                from_offset: *offset,
+                to: buffer.handle_ref(),
+                to_offset: rows.offset,
+                size: rows.row,
+            })),
+            Source::Image { image, states, shape, part, .. } => {
+                let texels = match part.texel {
+                    // The caller says what the texels of an extension's format are.
+                    Some(texel) if shape.texels == TexelLayout::Unknown => texel.into(),
+                    _ => shape.texels,
+                };
+                for (found, rows) in regions(shape, part)?.zip(&*all) {
+                    let (region, state) = (found.region, self.state_of(states, &found)?);
+                    image_copies.push(ImageCopy {
+                        buffer: buffer.handle_ref(),
+                        buffer_offset: rows.offset,
+                        row_pitch: rows.pitch,
+                        rows: found.rows(),
+                        image,
+                        mip_level: region.mip_level,
+                        array_layer: region.array_layer,
+                        aspect: region.aspect,
+                        origin: region.origin,
+                        extent: region.extent,
+                        texels,
+                        direction: CopyDirection::OutOfImage,
+                        before: state,
+                        after: state,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks which reads are there: wakes the tasks that wait for them, and calls their callbacks. Frees buffers that were not
+    /// used for long.
+    pub(crate) fn poll(&self) {
+        let mut batches = locked(&self.submitting);
+        batches
+            .buffers
+            .iter_mut()
+            .for_each(|kept| kept.unused = if kept.is_free() { kept.unused + 1 } else { 0 });
+        // One in a frame.
+        let unused = batches.buffers.iter().position(|kept| kept.unused >= UNUSED);
+        let unused = unused.map(|index| batches.buffers.swap_remove(index));
+        // A queue completes batches in order: the first pending one ends the search.
+        while let Some(batch) = batches.in_flight.front_mut() {
+            if !self.tracker().is_reached(batch.point) {
+                break;
+            }
+            if batch.reads == 0 {
+                batches.in_flight.pop_front();
+                continue;
+            }
+            batch.reads -= 1;
+            let Some(shared) = batches.reads.pop_front() else { continue };
+            drop(batches);
+            finish(&shared);
+            let mut pending = locked(&self.pending);
+            if pending.spare.len() < SPARE {
+                pending.spare.push_back(shared);
+            }
+            drop(pending);
+            batches = locked(&self.submitting);
+        }
+        // Without the lock, since a destructor may read.
+        drop(batches);
+        drop(unused);
+    }
+
+    /// Returns counts. Asks no driver.
+    pub(crate) fn statistics(&self) -> ReadStatistics {
+        let pending = locked(&self.pending).reads.len() as u64;
+        let batches = locked(&self.submitting);
+        ReadStatistics {
+            pending,
+            in_flight: batches.reads.len() as u64,
+            submissions: batches.submissions,
+            bytes: batches.buffers.iter().map(|kept| kept.buffer.size()).sum(),
+        }
+    }
+}
+
+/// Returns the regions of a part that have texels.
+fn regions<'a>(
+    shape: &'a ImageShape,
+    part: &ImagePart,
+) -> Result<impl Iterator<Item = PartRegion> + 'a, ImageCopyError> {
+    Ok(shape.regions(part)?.filter(|found| !found.region.extent.contains(&0)))
+}
+
+/// Takes the elements out of a list of which `is_out` is true.
+fn take_out<T>(list: &mut Vec<T>, mut is_out: impl FnMut(&mut T) -> bool) -> Vec<T> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < list.len() {
+        if is_out(&mut list[at]) { out.push(list.remove(at)) } else { at += 1 }
+    }
+    out
+}
+
+impl<D: Device> Pending<D> {
+    /// Returns what a read and its handles share: that of a read that is over, or a new one.
+    fn shared(&mut self, tracker: &SubmissionTracker, size: u64) -> Arc<Shared> {
+        // The oldest may have a handle that is kept for long; a few more are looked at.
+        for _ in 0..self.spare.len().min(4) {
+            let Some(mut oldest) = self.spare.pop_front() else { break };
+            if oldest.reset(size) {
+                return oldest;
+            }
+            self.spare.push_back(oldest);
+        }
+        Shared::new(tracker, size)
+    }
+}
+
+impl<D: Device> Batches<D> {
+    /// Returns a buffer of at least `size` bytes that nothing uses.
+    fn buffer(&mut self, memory: &OwningAllocator<D>, size: u64) -> Result<Arc<MappedBuffer<D>>, ReadError> {
+        let wanted = size.max(LEAST);
+        // Not one that is far too large, which a large read could use again.
+        let fits = |kept: &Kept<D>| kept.is_free() && (wanted..=4 * wanted).contains(&kept.buffer.size());
+        let found = self.buffers.iter().enumerate().filter(|(_, kept)| fits(kept));
+        if let Some((index, _)) = found.min_by_key(|(_, kept)| kept.buffer.size()) {
+            return Ok(self.buffers.swap_remove(index).buffer);
+        }
+        let create = |capacity, dedicated| {
+            let desc = RingDesc::readback(capacity);
+            let info = BufferDesc::new(desc.capacity).with_usage(desc.usage).into();
+            let options = desc.memory.with_name("reads").with_dedicated(dedicated);
+            memory.create_mapped_buffer(&info, &options).map(Arc::new)
+        };
+        // A power of two, so that the batches of a program, which are about as large as each other, find it again. Where the
+        // heap is full, as little as will do, and no block around it.
+        let rounded = wanted.checked_next_power_of_two().unwrap_or(wanted);
+        create(rounded, Dedicated::default())
+            .or_else(|_| create(size, Dedicated::Always))
+            .map_err(ReadError::Memory)
+    }
+}
+
+impl<D: Device> Kept<D> {
+    /// No handle refers to it, and no queue writes it.
+    fn is_free(&self) -> bool {
+        Arc::strong_count(&self.buffer) == 1
+    }
+}
