@@ -10,10 +10,10 @@
 
 use ash::vk;
 
-use super::copies::UNUSABLE_LAYOUTS;
+use super::copies::{UNUSABLE_LAYOUTS, WRITES, accesses};
 use super::formats::barrier_aspects;
 use super::{Device, copies};
-use crate::device::{CopyError, DeviceError, OwnedPart, OwnershipTransfer, QueueIndex};
+use crate::device::{CopyError, DeviceError, OwnedPart, OwnershipTransfer, QueueIndex, QueueKind};
 
 /// Half of a transfer of ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +64,16 @@ impl Barriers {
         &mut self,
         half: Half,
         transfers: &[OwnershipTransfer<'_, Device>],
+        kind: QueueKind,
         family_of: impl Fn(QueueIndex) -> Option<u32>,
     ) {
         self.buffers.clear();
         self.images.clear();
         // The accesses of the other half are ignored by Vulkan. Those of this half are not known here: whatever wrote before,
-        // also the change of a layout, and whatever uses it afterwards.
-        let all = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
-        let (before, after) = match half {
-            Half::Release => (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::empty()),
-            Half::Acquire => (vk::AccessFlags::empty(), all),
+        // and whatever uses it afterwards, as far as the layout of an image says.
+        let of_half = |used| match half {
+            Half::Release => (used & WRITES, vk::AccessFlags::empty()),
+            Half::Acquire => (vk::AccessFlags::empty(), used),
         };
         for transfer in transfers {
             let (Some(from), Some(to)) = (family_of(transfer.from), family_of(transfer.to)) else { continue };
@@ -81,33 +81,41 @@ impl Barriers {
                 continue;
             }
             match transfer.part {
-                OwnedPart::Buffer { buffer, offset, size } => self.buffers.push(
-                    vk::BufferMemoryBarrier::default()
-                        .src_access_mask(before)
-                        .dst_access_mask(after)
-                        .src_queue_family_index(from)
-                        .dst_queue_family_index(to)
-                        .buffer(*buffer)
-                        .offset(offset)
-                        .size(size),
-                ),
-                OwnedPart::Image { image, texels, mip_level, array_layer, state } => self.images.push(
-                    vk::ImageMemoryBarrier::default()
-                        .src_access_mask(before)
-                        .dst_access_mask(after)
-                        .old_layout(state)
-                        .new_layout(state)
-                        .src_queue_family_index(from)
-                        .dst_queue_family_index(to)
-                        .image(*image)
-                        .subresource_range(vk::ImageSubresourceRange {
-                            aspect_mask: barrier_aspects(&texels),
-                            base_mip_level: mip_level,
-                            level_count: 1,
-                            base_array_layer: array_layer,
-                            layer_count: 1,
-                        }),
-                ),
+                OwnedPart::Buffer { buffer, offset, size } => {
+                    let (before, after) =
+                        of_half(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
+                    self.buffers.push(
+                        vk::BufferMemoryBarrier::default()
+                            .src_access_mask(before)
+                            .dst_access_mask(after)
+                            .src_queue_family_index(from)
+                            .dst_queue_family_index(to)
+                            .buffer(*buffer)
+                            .offset(offset)
+                            .size(size),
+                    );
+                }
+                OwnedPart::Image { image, texels, mip_level, array_layer, state } => {
+                    // The copy's own barrier has made its writes available, and the change to this layout.
+                    let (before, after) = of_half(accesses(state, kind));
+                    self.images.push(
+                        vk::ImageMemoryBarrier::default()
+                            .src_access_mask(before)
+                            .dst_access_mask(after)
+                            .old_layout(state)
+                            .new_layout(state)
+                            .src_queue_family_index(from)
+                            .dst_queue_family_index(to)
+                            .image(*image)
+                            .subresource_range(vk::ImageSubresourceRange {
+                                aspect_mask: barrier_aspects(&texels),
+                                base_mip_level: mip_level,
+                                level_count: 1,
+                                base_array_layer: array_layer,
+                                layer_count: 1,
+                            }),
+                    );
+                }
             }
         }
     }
@@ -122,7 +130,7 @@ impl copies::Recording<'_> {
         family_of: impl Fn(QueueIndex) -> Option<u32>,
     ) {
         let barriers = &mut self.scratch.ownership;
-        barriers.set(half, transfers, family_of);
+        barriers.set(half, transfers, self.kind, family_of);
         if barriers.is_empty() {
             return;
         }
@@ -178,8 +186,8 @@ mod tests {
         let transfers = [range, image_part(&image, layout)];
         let transfers = transfers.map(|part| OwnershipTransfer::<Device> { part, from, to });
         let [mut release, mut acquire] = [Barriers::default(), Barriers::default()];
-        release.set(Half::Release, &transfers, family_of);
-        acquire.set(Half::Acquire, &transfers, family_of);
+        release.set(Half::Release, &transfers, QueueKind::Transfer, family_of);
+        acquire.set(Half::Acquire, &transfers, QueueKind::Graphics, family_of);
         for barriers in [&release, &acquire] {
             let [of_buffer] = barriers.buffers[..] else { panic!("one range of a buffer") };
             assert_eq!((of_buffer.buffer, of_buffer.offset, of_buffer.size), (buffer, 256, 100));
@@ -195,10 +203,12 @@ mod tests {
         // Each half has the accesses of its own queue.
         let (none, written) = (vk::AccessFlags::empty(), vk::AccessFlags::MEMORY_WRITE);
         assert_eq!((release.buffers[0].src_access_mask, release.buffers[0].dst_access_mask), (written, none));
-        assert_eq!((release.images[0].src_access_mask, release.images[0].dst_access_mask), (written, none));
+        // In this layout an image is read.
+        assert_eq!((release.images[0].src_access_mask, release.images[0].dst_access_mask), (none, none));
         let used = vk::AccessFlags::MEMORY_READ | written;
         assert_eq!((acquire.buffers[0].src_access_mask, acquire.buffers[0].dst_access_mask), (none, used));
-        assert_eq!((acquire.images[0].src_access_mask, acquire.images[0].dst_access_mask), (none, used));
+        let read = vk::AccessFlags::SHADER_READ | vk::AccessFlags::INPUT_ATTACHMENT_READ;
+        assert_eq!((acquire.images[0].src_access_mask, acquire.images[0].dst_access_mask), (none, read));
     }
 
     #[test]
@@ -209,7 +219,7 @@ mod tests {
         for half in [Half::Release, Half::Acquire] {
             assert_eq!(checked(half, transfer, 3), Ok(()));
             let mut barriers = Barriers::default();
-            barriers.set(half, &[transfer], family_of);
+            barriers.set(half, &[transfer], QueueKind::Graphics, family_of);
             assert!(barriers.is_empty());
         }
     }

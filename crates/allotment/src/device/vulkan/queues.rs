@@ -289,18 +289,10 @@ impl Queues {
         // Checked under the lock: the value that this submission signals must not change in between.
         check_waits(submission.waits, index, queue.submitted().0 + 1, self.queues.len())?;
         let commands = self.record(device, queue, &mut state, submission)?;
-        // Without commands there is no transfer stage to block; the signal follows all stages. What takes something over waits
-        // with all of them.
-        let waiting = if commands.is_some() && submission.acquires.is_empty() {
-            vk::PipelineStageFlags::TRANSFER
-        } else {
-            vk::PipelineStageFlags::ALL_COMMANDS
-        };
         // SAFETY: the commands are recorded for this queue, and what they use stays alive, by the caller's
         // promise.
-        let value = unsafe {
-            self.queue_submit(device, queue, &mut state, submission.waits, waiting, commands.as_slice())
-        }?;
+        let value =
+            unsafe { self.queue_submit(device, queue, &mut state, submission.waits, commands.as_slice()) }?;
         if commands.is_some() {
             state.pools.submitted(value.0);
         }
@@ -321,20 +313,10 @@ impl Queues {
         let mut state = locked(&queue.state);
         check_waits(waits, index, queue.submitted().0 + 1, self.queues.len())?;
         // SAFETY: the caller's promise.
-        unsafe {
-            self.queue_submit(
-                device,
-                queue,
-                &mut state,
-                waits,
-                // The commands are the application's, so no later stage is known to be the first that must wait.
-                vk::PipelineStageFlags::ALL_COMMANDS,
-                commands,
-            )
-        }
+        unsafe { self.queue_submit(device, queue, &mut state, waits, commands) }
     }
 
-    /// Calls `vkQueueSubmit`. The stages `waiting` of the commands wait for the points, which were checked.
+    /// Calls `vkQueueSubmit`. The commands wait for the points, which were checked.
     ///
     /// # Safety
     ///
@@ -345,7 +327,6 @@ impl Queues {
         queue: &Queue,
         state: &mut State,
         waits: &[TimelinePoint],
-        waiting: vk::PipelineStageFlags,
         commands: &[vk::CommandBuffer],
     ) -> Result<TimelineValue, DeviceError> {
         // The lists of the last submission are reused: they grow in the first frames only.
@@ -358,7 +339,9 @@ impl Queues {
             scratch.values.push(point.value.0);
         }
         scratch.stages.clear();
-        scratch.stages.resize(scratch.semaphores.len(), waiting);
+        // All stages: those of the application's commands are not known, and the library's begin with a barrier that waits for
+        // all of them and changes layouts, which belongs to no stage.
+        scratch.stages.resize(scratch.semaphores.len(), vk::PipelineStageFlags::ALL_COMMANDS);
         // The next value is the last plus one: timelines must only grow (VUID 03242), and the lock keeps the
         // order.
         let value = queue.submitted().0 + 1;

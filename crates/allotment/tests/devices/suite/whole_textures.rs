@@ -215,6 +215,9 @@ fn boxes_of_textures_are_written_and_nothing_beside_them<F: Fixture>(gpu: &Gpu<F
             for seed in 0..6 {
                 let part = texture.parts[random.below(texture.parts.len() as u64) as usize];
                 let part = boxed(gpu, &part, &desc, 0, &mut random);
+                if ends_in_part_of_a_block(&part) {
+                    continue;
+                }
                 let Part { mip_level, array_layer, aspect, origin, extent, .. } = part;
                 let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
                 let write = ImageWrite::new(region.into()).with_after(state(gpu));
@@ -276,6 +279,13 @@ fn a_texture_in_no_known_state_is_written_level_by_level_or_not_at_all<F: Fixtur
     Outcome::Ran
 }
 
+/// Returns whether a box ends in blocks that lie in the image only partly. The validation layer (1.4.309) takes the rest of such
+/// blocks for texels of the next layer or level, so what it says of a box beside those is wrong.
+fn ends_in_part_of_a_block(part: &Part) -> bool {
+    let texel = part.texels.block(part.aspect).unwrap();
+    part.extent[0] % texel.width != 0 || part.extent[1] % texel.height != 0
+}
+
 /// The formats that queues without graphics copy.
 fn plain<F: Fixture>(gpu: &Gpu<F>) -> Vec<Format> {
     let is_plain =
@@ -302,6 +312,9 @@ fn textures_are_written_over_queues_of_other_families<F: Fixture>(gpu: &Gpu<F>) 
                     // Boxes of what its family owns, and all of it again, handed over in between or not.
                     let part = texture.parts[random.below(texture.parts.len() as u64) as usize];
                     let part = boxed(gpu, &part, &desc, 0, &mut random);
+                    if ends_in_part_of_a_block(&part) {
+                        continue;
+                    }
                     let Part { mip_level, array_layer, aspect, origin, extent, .. } = part;
                     let region = ImageRegion { aspect, mip_level, array_layer, origin, extent };
                     let write = ImageWrite::new(region.into()).with_after(state(gpu));
