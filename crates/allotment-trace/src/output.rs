@@ -35,6 +35,12 @@ const LONGEST_NAME: usize = 255;
 /// process has changed what it names.
 const MOST_TRIES: u32 = 100;
 
+/// How often, and how long after another, a lock is looked at before a file is said to be in use: a quarter of a second.
+#[cfg(unix)]
+const LOOKS_AT_A_LOCK: u32 = 50;
+#[cfg(unix)]
+const BETWEEN_LOOKS: core::time::Duration = core::time::Duration::from_millis(5);
+
 /// A path to which a file can be written.
 ///
 /// ```
@@ -359,12 +365,17 @@ fn is_sharing_violation(error: &io::Error) -> bool {
 fn try_lock(file: &File) -> io::Result<bool> {
     use rustix::fs::{FlockOperation, flock};
     use rustix::io::Errno;
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        // The file system has no locks.
-        Err(_) => Ok(true),
+    for _ in 0..LOOKS_AT_A_LOCK {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            // A program that another thread starts has all open files of this one, and their locks, until it begins: also
+            // those that are closed here meanwhile.
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(BETWEEN_LOOKS),
+            // The file system has no locks.
+            Err(_) => return Ok(true),
+        }
     }
+    Ok(false)
 }
 
 /// As it was opened, it is locked.

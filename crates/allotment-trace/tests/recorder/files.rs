@@ -70,6 +70,33 @@ fn until_it_has(path: &Path, allocations: usize) {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_file_that_is_finished_is_free_at_once_though_another_thread_starts_programs() {
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    let (allocator, folder, done) = (allocator(), Folder::new("programs"), AtomicBool::new(false));
+    let path = folder.at("often.altr");
+    thread::scope(|scope| {
+        // Each has the open files of this process until it begins.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let written = (0..60).try_for_each(|_| {
+            let recorder = Recorder::to_file(&allocator, &path)?;
+            recorder.finish().unwrap();
+            Ok::<_, RecordError>(())
+        });
+        done.store(true, Relaxed);
+        written.unwrap();
+    });
+}
+
+#[test]
 fn a_recorder_that_is_refused_changes_no_file() {
     let (allocator, folder) = (allocator(), Folder::new("refused"));
     let path = folder.at("earlier.altr");
