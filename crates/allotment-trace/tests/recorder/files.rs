@@ -72,8 +72,8 @@ fn until_it_has(path: &Path, allocations: usize) {
 #[test]
 #[cfg(unix)]
 fn a_file_that_is_finished_is_free_at_once_though_another_thread_starts_programs() {
+    use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::process::Command;
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     let (allocator, folder, done) = (allocator(), Folder::new("programs"), AtomicBool::new(false));
     let path = folder.at("often.altr");
