@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::Gpu;
 use crate::device::{Device, ImagePart, TimelinePoint};
-use crate::memory::{Buffer, Image};
+use crate::memory::{Buffer, Image, ShortName};
 use crate::upload::{ReadError, ReadHandle, ReadQueue, ReadStatistics, ReadStatus};
 
 /// Reads of buffers and images, batched into few submissions. Returned by [`Gpu::reads`](super::Gpu::reads).
@@ -129,7 +129,7 @@ impl<'a, D: Device> Reads<'a, D> {
     ///
     /// # Errors
     ///
-    /// [`ReadError`]; the handle can be waited for again after [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut).
+    /// [`ReadError`], [`WrongTracker`](ReadError::WrongTracker) for a read of another `Gpu`; the handle can be waited for again after [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut).
     #[inline(never)]
     pub fn wait(&self, read: &ReadHandle) -> Result<Vec<u8>, ReadError> {
         self.wait_for(read)?;
@@ -137,13 +137,16 @@ impl<'a, D: Device> Reads<'a, D> {
     }
 
     pub(super) fn wait_for(&self, read: &ReadHandle) -> Result<(), ReadError> {
+        if !read.is_of(self.gpu.tracker()) {
+            return Err(ReadError::WrongTracker { name: ShortName::NONE });
+        }
         if read.status() == ReadStatus::Pending {
             // Its own error, if any, is in the handle.
             let _ = self.submit();
         }
         match read.status() {
             ReadStatus::Submitted(point) => self.gpu.wait(point).map_err(ReadError::Device),
-            // Of another `Gpu`.
+            // Another thread is about to submit it.
             ReadStatus::Pending => Err(ReadError::NotYet),
             ReadStatus::Failed(error) => Err(error),
             ReadStatus::Ready => Ok(()),

@@ -392,7 +392,8 @@ impl<D: Device> Uploader<D> {
                         batch.note_exclusive(device, None)?;
                     }
                     // Another queue executes the copy by which defragmentation moved the target.
-                    let points = moved_at.into_iter().chain(write.points.points());
+                    let read_at = locked(&write.states).read_at();
+                    let points = moved_at.into_iter().chain(write.points.points()).chain(read_at.points());
                     points.for_each(|point| batch.wait_for(point));
                     batch.add_image(StagedImage {
                         held,

@@ -720,7 +720,7 @@ impl<D: Device> Uploader<D> {
         Ok(paused)
     }
 
-    /// Returns whether a write that goes on has a subresource of an exclusive image on a queue of another family than its owner.
+    /// Returns whether a subresource of an exclusive image is not handed over to the family of its owner.
     pub(super) fn is_held(&self, level: Level) -> bool {
         self.lanes().any(|lane| lane.is_held(level))
     }

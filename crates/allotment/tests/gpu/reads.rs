@@ -10,14 +10,15 @@ use std::task::Wake;
 use allotment::MemoryUsage;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferDesc, DeviceError, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, TimelinePoint, TimelineValue,
+    BufferDesc, DeviceError, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, TimelinePoint,
+    TimelineValue,
 };
 use allotment::gpu::GpuDesc;
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
 use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Image, OwningAllocator};
-use allotment::upload::{ReadError, ReadHandle, ReadStatus};
+use allotment::upload::{ImageWrite, ReadError, ReadHandle, ReadStatus, Uploader, UploaderDesc, WhenFull};
 
 use crate::rig::{Rig, options};
 
@@ -339,6 +340,103 @@ fn reads_from_many_threads_while_others_write_bring_bytes_of_one_write() {
     });
     drop(images);
     rig.finish();
+}
+
+#[test]
+fn an_image_with_copies_staged_by_another_uploader_is_not_read_before_they_are_submitted() {
+    let rig = Rig::new();
+    let image = image(&rig, "of another uploader");
+    let uploader = Uploader::new(rig.gpu.memory(), UploaderDesc::default()).unwrap();
+    let read = || {
+        let read = rig.gpu.reads().read_image(&image, &ImagePart::default()).unwrap();
+        rig.gpu.reads().wait(&read)
+    };
+    uploader.write_image(&image, &ImageWrite::default(), &[7; 256]).unwrap();
+    let refused = read().unwrap_err();
+    assert!(matches!(refused, ReadError::UnknownState { .. }), "{refused}");
+    uploader.submit().unwrap();
+    assert_eq!(read().unwrap(), [7; 256]);
+    uploader.write_image(&image, &ImageWrite::default(), &[8; 256]).unwrap();
+    uploader.discard();
+    assert_eq!(read().unwrap(), [7; 256]);
+    drop((image, uploader));
+    rig.finish();
+}
+
+#[test]
+fn a_read_is_waited_for_by_its_own_gpu_alone() {
+    let (rig, other) = (Rig::new(), Rig::new());
+    let buffer = rig.buffer(64);
+    let read = rig.gpu.reads().read_buffer(&buffer, 0, 64).unwrap();
+    let refused = other.gpu.reads().wait(&read).unwrap_err();
+    assert!(matches!(refused, ReadError::WrongTracker { .. }), "{refused}");
+    assert_eq!(read.status(), ReadStatus::Pending);
+    drop((read, buffer));
+    rig.finish();
+    other.finish();
+}
+
+#[test]
+fn a_gpu_that_is_dropped_calls_back_for_the_reads_in_flight() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(64);
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[7; 64]).unwrap();
+    let (sender, called) = mpsc::channel();
+    let read = rig.gpu.reads().read_buffer(&buffer, 0, 64).unwrap();
+    read.on_finish(move |read| sender.send(read.bytes()).unwrap());
+    rig.gpu.reads().submit().unwrap();
+    drop((buffer, rig.gpu));
+    assert_eq!(called.recv().unwrap().unwrap(), [7; 64]);
+    assert_eq!((rig.device.usage().memory_objects, rig.device.usage().buffers), (0, 0));
+}
+
+#[test]
+fn a_tool_that_waits_for_each_read_and_has_no_frames_uses_its_memory_again() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(64);
+    for number in 0..100 {
+        rig.gpu.uploads().update_buffer(&buffer, 0, &[number; 64]).unwrap();
+        let mut bytes = [0; 64];
+        rig.gpu.read_buffer(&buffer, 0, &mut bytes).unwrap();
+        assert_eq!(bytes, [number; 64]);
+    }
+    assert!(rig.gpu.reads().statistics().bytes <= 4 * (64 << 10), "{:?}", rig.gpu.reads().statistics());
+    drop(buffer);
+    rig.finish();
+}
+
+#[test]
+fn images_are_read_while_they_are_written_in_pieces_over_another_queue() {
+    for sharing in [SharingMode::Concurrent, SharingMode::Exclusive] {
+        let mut uploader = UploaderDesc::default();
+        (uploader.queue, uploader.image_queue) = (Some(QueueIndex(2)), Some(QueueIndex(2)));
+        (uploader.staging, uploader.when_full) = (16 << 10, WhenFull::Wait(Duration::from_secs(60)));
+        let rig = Rig::with(GpuDesc::default().with_uploader(uploader));
+        let desc = ImageDesc::new(64, 64, 4).with_sharing_mode(sharing);
+        let image = rig.gpu.create_image(&desc, &options()).unwrap();
+        rig.gpu.uploads().write_image(&image, &[0; 64 * 64 * 4]).unwrap();
+        let (gpu, image_of) = (&rig.gpu, &image);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for round in 1..30 {
+                    gpu.uploads().write_image(image_of, &[round; 64 * 64 * 4]).unwrap();
+                }
+            });
+            for _ in 0..60 {
+                let read = gpu.reads().read_image(image_of, &ImagePart::default()).unwrap();
+                match gpu.reads().wait(&read) {
+                    Ok(bytes) => assert_eq!(bytes.len(), 64 * 64 * 4),
+                    // It belongs to the queue that writes.
+                    Err(error) => assert!(matches!(error, ReadError::UnknownState { .. }), "{error}"),
+                }
+            }
+        });
+        let read = rig.gpu.reads().read_image(&image, &ImagePart::default()).unwrap();
+        assert_eq!(rig.gpu.reads().wait(&read).unwrap(), [29; 64 * 64 * 4]);
+        drop((image, read));
+        // The device found no copy that another races, or of what another family owns.
+        rig.finish();
+    }
 }
 
 #[derive(Default)]

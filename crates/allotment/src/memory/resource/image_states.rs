@@ -13,6 +13,8 @@
 use core::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use crate::device::TimelinePoint;
+use crate::lifetime::TimelinePoints;
 use crate::sync::locked;
 
 /// What is known of the state of a subresource.
@@ -45,6 +47,10 @@ pub struct ImageStates<S> {
     states: States<S>,
     /// There once a thread has waited.
     copied: Option<Arc<Condvar>>,
+    /// Copies that are staged and not submitted: the states are those after them.
+    staged: u32,
+    /// What later copies wait for, since it reads the texels.
+    read_at: TimelinePoints,
 }
 
 #[derive(Debug)]
@@ -59,7 +65,32 @@ impl<S: Copy + PartialEq> ImageStates<S> {
     /// Describes a newly created image.
     pub(super) fn new(mip_levels: u32, array_layers: u32) -> Self {
         let states = States::Same(SubresourceState::Initial);
-        Self { mip_levels, array_layers, states, copied: None }
+        Self { mip_levels, array_layers, states, copied: None, staged: 0, read_at: TimelinePoints::EMPTY }
+    }
+
+    /// Notes that a copy was staged.
+    pub(crate) fn note_staged(&mut self) {
+        self.staged += 1;
+    }
+
+    /// Notes that a staged copy was submitted, or is dropped.
+    pub(crate) fn note_unstaged(&mut self) {
+        self.staged -= 1;
+    }
+
+    /// Returns whether copies are staged and not submitted.
+    pub(crate) fn has_staged(&self) -> bool {
+        self.staged > 0
+    }
+
+    /// Notes that texels are read until a point.
+    pub(crate) fn note_read(&mut self, point: TimelinePoint) {
+        self.read_at.insert(point);
+    }
+
+    /// Returns the points until which texels are read.
+    pub(crate) fn read_at(&self) -> TimelinePoints {
+        self.read_at
     }
 
     /// Returns what is known of a subresource. One that the image does not have is not known.

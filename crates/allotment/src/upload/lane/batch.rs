@@ -335,6 +335,7 @@ impl<D: Device> LaneState<D> {
     pub(in crate::upload) fn add_image(&mut self, image: StagedImage<D>) {
         // Also where the batch cannot be submitted later on: it stays open.
         image.set_state(SubresourceState::Known(image.after));
+        locked(&image.states).note_staged();
         if let Some(level) = image.held {
             self.hand_over.stage_level(level, &image);
         }
@@ -511,6 +512,7 @@ impl<D: Device> LaneState<D> {
     }
 
     fn clear(&mut self) {
+        self.images.iter().for_each(|image| locked(&image.states).note_unstaged());
         self.copies.clear();
         self.images.clear();
         self.staged = 0;

@@ -368,9 +368,10 @@ impl<D: Device> Drop for HeldLevels<'_, D> {
 }
 
 impl<D: Device> Lane<D> {
-    /// Returns whether a write holds a subresource on the lane's queue.
+    /// Returns whether a subresource belongs to the family of the lane's queue: a write holds it, or has ended since it was
+    /// handed over last.
     pub(in crate::upload) fn is_held(&self, level: Level) -> bool {
-        let held = |it: &HeldLevel<D>| it.writers > 0 && !it.is_at_home;
+        let held = |it: &HeldLevel<D>| !it.is_at_home;
         self.is_foreign() && self.lock().hand_over.levels.get(&level).is_some_and(held)
     }
 

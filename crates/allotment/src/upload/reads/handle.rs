@@ -170,6 +170,11 @@ impl Shared {
         matches!(state.stage, Stage::Failed(_))
     }
 
+    /// Notes that nobody will look any more whether the bytes are there. The caller finishes it afterwards.
+    pub(super) fn abandon(&self) {
+        locked(&self.state).stage = Stage::Failed(ReadError::GivenUp);
+    }
+
     /// Returns the bytes of the read.
     pub(super) fn size(&self) -> u64 {
         self.size
@@ -218,12 +223,14 @@ pub(super) fn finish(shared: &Arc<Shared>) {
     loop {
         let (callback, wakers) = {
             let mut state = locked(&shared.state);
-            // One at a time, so that the others are left where one panics.
-            (state.callbacks.pop(), core::mem::take(&mut state.wakers))
+            // One at a time, so that the others are left where one panics. With its handle, under the lock: the last handle of
+            // the program may be dropped meanwhile.
+            let callback = state.callbacks.pop().map(|callback| (callback, ReadHandle::of(shared)));
+            (callback, core::mem::take(&mut state.wakers))
         };
         wakers.into_iter().for_each(Waker::wake);
         match callback {
-            Some(callback) => callback(ReadHandle::of(shared)),
+            Some((callback, handle)) => callback(handle),
             None => return,
         }
     }
@@ -373,6 +380,11 @@ impl ReadHandle {
             }
         }
         callback(self);
+    }
+
+    /// Returns whether the read is one of the queues of a tracker.
+    pub(crate) fn is_of(&self, tracker: &SubmissionTracker) -> bool {
+        self.shared.tracker.ptr_eq(tracker)
     }
 
     fn memory(&self) -> Result<Arc<dyn ReadMemory>, ReadError> {

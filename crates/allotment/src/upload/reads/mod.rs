@@ -25,8 +25,9 @@
 mod error;
 mod handle;
 
+use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lane::reuse_capacity;
 use super::ring_desc::RingDesc;
@@ -64,6 +65,9 @@ pub(crate) struct ReadQueue<D: Device> {
     /// Locked by one thread that submits, or looks what has completed.
     submitting: Mutex<Batches<D>>,
 }
+
+/// How long the queue of a `Gpu` that is dropped waits for the GPU.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Most that are kept of what reads share, to be used again.
 const SPARE: usize = 256;
@@ -116,13 +120,33 @@ struct InFlight<D: Device> {
     /// The number of its reads.
     reads: usize,
     /// Until the queue has written it.
-    _buffer: Arc<MappedBuffer<D>>,
+    buffer: Option<Arc<MappedBuffer<D>>>,
 }
 
 /// A buffer that is used again once nothing else refers to it.
 struct Kept<D: Device> {
     buffer: Arc<MappedBuffer<D>>,
     unused: u32,
+}
+
+/// Waits for the GPU for some seconds, as all that is dropped with a `Gpu` does: tasks are woken, and callbacks called.
+impl<D: Device> Drop for ReadQueue<D> {
+    fn drop(&mut self) {
+        let last = {
+            let batches = self.submitting.get_mut().unwrap_or_else(PoisonError::into_inner);
+            batches.in_flight.back().map(|batch| batch.point)
+        };
+        if let Some(last) = last {
+            // What has not completed by then never will.
+            let _ = self.tracker().wait(last, LAST_WAIT);
+            self.poll();
+        }
+        let batches = self.submitting.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for shared in core::mem::take(&mut batches.reads) {
+            shared.abandon();
+            finish(&shared);
+        }
+    }
 }
 
 /// A read whose copy was not submitted has no bytes, whatever the reason.
@@ -305,11 +329,14 @@ impl<D: Device> ReadQueue<D> {
     ///
     /// Reads whose handles are all dropped are left out. Where this fails, the reads fail with the error.
     pub(crate) fn submit(&self, uploader: &Uploader<D>) -> Result<Option<TimelinePoint>, ReadError> {
-        // What is over: its callbacks are called, and uploads go on, once no lock is held.
-        let (mut over, mut paused) = (Vec::new(), None);
+        // Dropped last, also where the driver panics: callbacks of what is over are called, and uploads go on, with no lock
+        // held.
+        let (mut reads, mut over) = (Vec::new(), Vec::new());
+        let is_pending = !locked(&self.pending).reads.is_empty();
+        let mut paused = is_pending.then(|| uploader.pause().map_err(ReadError::Uploads));
         let submitted = {
             let mut batches = locked(&self.submitting);
-            let mut reads = core::mem::take(&mut batches.scratch);
+            core::mem::swap(&mut reads, &mut batches.scratch);
             let recording = {
                 let mut pending = locked(&self.pending);
                 core::mem::swap(&mut pending.reads, &mut reads);
@@ -319,8 +346,9 @@ impl<D: Device> ReadQueue<D> {
             over.extend(take_out(&mut reads, unwanted));
             let submitted = match recording {
                 Some(recording) if !reads.is_empty() => {
-                    uploader.pause().map_err(ReadError::Uploads).and_then(|now| {
-                        paused = Some(now);
+                    // Where another thread added them just now, uploads are paused just now.
+                    let now = paused.get_or_insert_with(|| uploader.pause().map_err(ReadError::Uploads));
+                    now.as_ref().map_err(|error| *error).and_then(|_| {
                         // An image whose state is not known by now fails alone.
                         let failed = |read: &mut Read<D>| match self.check_states(uploader, read) {
                             Ok(()) => false,
@@ -340,10 +368,10 @@ impl<D: Device> ReadQueue<D> {
                 reads.iter().for_each(|read| _ = read.shared.fail(error));
             }
             over.append(&mut reads);
-            batches.scratch = reads;
+            core::mem::swap(&mut reads, &mut batches.scratch);
             submitted.map(|()| batches.in_flight.back().map(|batch| batch.point))
         };
-        drop((paused, over));
+        drop((paused, over, reads));
         self.tracker().visit_orphans();
         submitted
     }
@@ -383,12 +411,18 @@ impl<D: Device> ReadQueue<D> {
         let point = submitted?;
         batches.submissions += 1;
         let count = reads.len();
+        // Writes of the images that go on, on another queue, come after the copies.
+        for read in &*reads {
+            if let Source::Image { states, .. } = &read.source {
+                locked(states).note_read(point);
+            }
+        }
         for read in reads.drain(..) {
             read.shared.submitted(point, Arc::clone(&buffer) as Arc<dyn ReadMemory>);
             batches.reads.push_back(Arc::clone(&read.shared));
         }
         batches.buffers.push(Kept { buffer: Arc::clone(&buffer), unused: 0 });
-        batches.in_flight.push_back(InFlight { point, reads: count, _buffer: buffer });
+        batches.in_flight.push_back(InFlight { point, reads: count, buffer: Some(buffer) });
         Ok(())
     }
 
@@ -397,8 +431,9 @@ impl<D: Device> ReadQueue<D> {
         let Source::Image { id, states, shape, part, name, .. } = &read.source else { return Ok(()) };
         let checked = shape.regions(part)?.try_for_each(|part| {
             let (mip_level, array_layer) = (part.region.mip_level, part.region.array_layer);
-            if uploader.is_held((*id, array_layer, mip_level)) {
-                // Another queue has it until the write that goes on is over.
+            // Another queue has it until the write that goes on is over, or an uploader of the program's own has staged copies,
+            // after which the state is what it will be.
+            if uploader.is_held((*id, array_layer, mip_level)) || locked(states).has_staged() {
                 return Err(ReadError::UnknownState { mip_level, array_layer, name: ShortName::NONE });
             }
             self.state_of(states, &part).map(|_| ())
@@ -564,6 +599,11 @@ impl<D: Device> Batches<D> {
     /// Returns a buffer of at least `size` bytes that nothing uses.
     fn buffer(&mut self, memory: &OwningAllocator<D>, size: u64) -> Result<Arc<MappedBuffer<D>>, ReadError> {
         let wanted = size.max(LEAST);
+        // Also where nothing polls, as in a tool that waits for each read.
+        let tracker = memory.deletion_queue().tracker();
+        for batch in self.in_flight.iter_mut().take_while(|batch| tracker.is_reached(batch.point)) {
+            batch.buffer = None;
+        }
         // Not one that is far too large, which a large read could use again.
         let fits = |kept: &Kept<D>| kept.is_free() && (wanted..=4 * wanted).contains(&kept.buffer.size());
         let found = self.buffers.iter().enumerate().filter(|(_, kept)| fits(kept));
