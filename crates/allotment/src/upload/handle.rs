@@ -3,7 +3,7 @@
 //! ```text
 //!   handle ──► shared ◄── open batch ──► batch in flight ──► completed
 //!              │  writes that run, entries in batches, points
-//!              └─ wakers, callbacks: called once nothing of it is left, with no lock held
+//!              └─ tasks and callbacks (`completion`): run once nothing of it is left, with no lock held
 //! ```
 //!
 //! Each batch has a list of the handles whose bytes it has. A handle is finished when no write with it runs and no batch
@@ -13,9 +13,10 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use std::sync::{Arc, Mutex};
 
+use super::completion::{Panics, Waiters};
 use crate::device::TimelinePoint;
 use crate::lifetime::TimelinePoints;
 use crate::sync::locked;
@@ -77,8 +78,6 @@ pub struct UploadHandle {
     shared: Arc<Shared>,
 }
 
-type Callback = Box<dyn FnOnce(UploadStatus) + Send>;
-
 #[derive(Default)]
 struct Shared {
     is_cancelled: AtomicBool,
@@ -98,8 +97,7 @@ struct State {
     is_used: bool,
     was_cancelled: bool,
     is_lost: bool,
-    wakers: Vec<Waker>,
-    callbacks: Vec<Callback>,
+    waiters: Waiters<UploadStatus>,
 }
 
 impl State {
@@ -163,13 +161,13 @@ impl UploadHandle {
     }
 
     /// Calls `callback` with the final status: at once if it is final, else by the thread that sees it, with no lock held.
-    /// It may upload. It is dropped without a call if all writes' uploaders are.
+    /// It may upload. Where one panics, the others are called first. It is dropped without a call if all writes' uploaders are.
     pub fn on_finish(&self, callback: impl FnOnce(UploadStatus) + Send + 'static) {
         let status = {
             let mut state = locked(&self.shared.state);
             let status = state.status();
             if !status.is_final() {
-                state.callbacks.push(Box::new(callback));
+                state.waiters.add_callback(callback);
                 return;
             }
             status
@@ -195,7 +193,7 @@ impl UploadHandle {
             state.is_lost |= failed;
             state.was_cancelled |= cancelled;
         }
-        self.finish();
+        self.finish(&mut Panics::default());
     }
 
     /// Adds an entry in an open batch.
@@ -226,23 +224,16 @@ impl UploadHandle {
     }
 
     /// Wakes tasks and calls callbacks, if the status is final. No lock is held.
-    pub(super) fn finish(&self) {
-        loop {
-            let (callback, wakers, status) = {
-                let mut state = locked(&self.shared.state);
-                let status = state.status();
-                if !status.is_final() {
-                    return;
-                }
-                // One at a time, so that the others are left where one panics.
-                (state.callbacks.pop(), core::mem::take(&mut state.wakers), status)
-            };
-            wakers.into_iter().for_each(Waker::wake);
-            match callback {
-                Some(callback) => callback(status),
-                None => return,
+    pub(super) fn finish(&self, panics: &mut Panics) {
+        let (waiters, status) = {
+            let mut state = locked(&self.shared.state);
+            let status = state.status();
+            if !status.is_final() {
+                return;
             }
-        }
+            (state.waiters.take(), status)
+        };
+        waiters.run(|| status, panics);
     }
 }
 
@@ -256,9 +247,7 @@ impl Future for UploadHandle {
         if status.is_final() {
             return Poll::Ready(status);
         }
-        if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            state.wakers.push(context.waker().clone());
-        }
+        state.waiters.add_task(context);
         Poll::Pending
     }
 }

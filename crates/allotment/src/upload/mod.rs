@@ -39,6 +39,7 @@
 //! that engine uses today, with a limit on their number.
 
 mod arena;
+mod completion;
 mod error;
 mod handle;
 mod host_writes;

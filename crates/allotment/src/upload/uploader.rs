@@ -4,6 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 
+use super::completion::Panics;
 use super::error::{Interruption, UploadError};
 use super::handle::UploadHandle;
 use super::image_write::ImageWrite;
@@ -501,7 +502,8 @@ impl<D: Device> Uploader<D> {
 
     fn finish_handles(&self) {
         if self.has_handles.load(Relaxed) {
-            self.lanes().for_each(|lane| lane.finish_handles(self.tracker()));
+            let mut panics = Panics::default();
+            self.lanes().for_each(|lane| lane.finish_handles(self.tracker(), &mut panics));
         }
     }
 

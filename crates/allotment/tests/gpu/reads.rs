@@ -1,9 +1,11 @@
 //! Buffers and images that are read in one call, without a wait.
 
+use core::panic::AssertUnwindSafe;
 use core::pin::pin;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::panic::catch_unwind;
 use std::sync::{Arc, mpsc};
 use std::task::Wake;
 
@@ -230,6 +232,55 @@ fn what_nobody_waits_for_is_not_copied() {
     assert_eq!(rig.gpu.reads().statistics(), Default::default());
     drop(buffer);
     rig.finish();
+}
+
+#[test]
+fn what_nobody_waits_for_submits_no_uploads() {
+    let rig = Rig::new();
+    let (buffer, other) = (rig.buffer(64), rig.buffer(64));
+    rig.gpu.uploads().write_buffer(&other, 0, &[7; 64]).unwrap();
+    drop(rig.gpu.reads().read_buffer(&buffer, 0, 64).unwrap());
+    assert_eq!(rig.gpu.reads().submit().unwrap(), None);
+    let uploads = rig.gpu.uploads().statistics();
+    assert_eq!((uploads.submissions, uploads.open_bytes), (0, 64));
+    // Nor does it keep its recording open.
+    assert_eq!(rig.gpu.reads().statistics().pending, 0);
+    drop((buffer, other));
+    rig.finish();
+}
+
+#[test]
+fn a_callback_that_panics_leaves_the_others_of_its_read_and_of_its_batch() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(64);
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[7; 64]).unwrap();
+    let (sender, called) = mpsc::channel();
+    let read = |bad: bool| {
+        let read = rig.gpu.reads().read_buffer(&buffer, 0, 64).unwrap();
+        for number in 0..3 {
+            let sender = sender.clone();
+            read.clone().on_finish(move |read| {
+                assert!(!(bad && number == 1), "of the test");
+                sender.send((number, read.bytes().is_ok())).unwrap();
+            });
+        }
+        read
+    };
+    // In flight, and then when the copy was never submitted.
+    let (first, second) = (read(true), read(false));
+    rig.gpu.wait(rig.gpu.reads().submit().unwrap().unwrap()).unwrap();
+    let reclaimed = catch_unwind(AssertUnwindSafe(|| rig.gpu.reclaim()));
+    assert!(reclaimed.is_err());
+    assert_eq!(called.try_iter().collect::<Vec<_>>(), [0, 2, 0, 1, 2].map(|number| (number, true)));
+    drop((first, second));
+    let (first, second) = (read(true), read(true));
+    drop(buffer);
+    let device = rig.device.clone();
+    let dropped = catch_unwind(AssertUnwindSafe(move || drop(rig.gpu)));
+    assert!(dropped.is_err());
+    assert_eq!(called.try_iter().collect::<Vec<_>>(), [0, 2, 0, 2].map(|number| (number, false)));
+    drop((first, second));
+    assert_eq!((device.usage().memory_objects, device.usage().buffers), (0, 0));
 }
 
 #[test]

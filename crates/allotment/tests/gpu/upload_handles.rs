@@ -77,19 +77,23 @@ fn callbacks_may_upload_and_one_that_panics_leaves_the_others() {
     let called = Arc::new(Mutex::new(Vec::new()));
     rig.gpu.uploads().with_handle(&handle).write_buffer(&mesh, 0, &[7; 64]).unwrap();
     let (seen, gpu, again) = (Arc::clone(&called), rig.gpu.clone(), Arc::clone(&mesh));
+    handle.on_finish(|_| panic!("of the test"));
     handle.on_finish(move |status| {
         gpu.uploads().write_buffer(&again, 512, &[9; 64]).unwrap();
         seen.lock().unwrap().push(status);
     });
-    handle.on_finish(|_| panic!("of the test"));
+    handle.on_finish(|_| panic!("of the test, too"));
+    // Of another handle, whose bytes come in the same batch.
+    let (other, seen) = (UploadHandle::new(), Arc::clone(&called));
+    rig.gpu.uploads().with_handle(&other).write_buffer(&mesh, 64, &[8; 64]).unwrap();
+    other.on_finish(move |status| seen.lock().unwrap().push(status));
     rig.gpu.wait(rig.gpu.uploads().submit().unwrap()).unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| rig.gpu.reclaim())).is_err());
-    // Called by whoever looks next at this handle: a further write of it, say.
-    rig.gpu.uploads().with_handle(&handle).write_buffer(&mesh, 0, &[]).unwrap();
-    assert_eq!(*called.lock().unwrap(), [UploadStatus::Arrived]);
+    let panic = catch_unwind(AssertUnwindSafe(|| rig.gpu.reclaim())).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"of the test"), "the first one goes on");
+    assert_eq!(*called.lock().unwrap(), [UploadStatus::Arrived; 2]);
     let seen = Arc::clone(&called);
     handle.on_finish(move |status| seen.lock().unwrap().push(status));
-    assert_eq!(called.lock().unwrap().len(), 2, "at once, where it is final");
+    assert_eq!(called.lock().unwrap().len(), 3, "at once, where it is final");
     let mut found = [0; 64];
     rig.gpu.read_buffer(&mesh, 512, &mut found).unwrap();
     assert_eq!(found, [9; 64]);

@@ -42,6 +42,7 @@ use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::RingDesc;
+use super::completion::Panics;
 use super::error::{RingError, UploadError};
 use super::handle::UploadHandle;
 use super::staging_ranges::StagingRanges;
@@ -384,7 +385,7 @@ impl<D: Device> Lane<D> {
 
     /// Looks which batches have completed, if any has bytes of a handle, and finishes the handles of those that are over. No
     /// lock is held: this runs callbacks.
-    pub(super) fn finish_handles(&self, tracker: &SubmissionTracker) {
+    pub(super) fn finish_handles(&self, tracker: &SubmissionTracker, panics: &mut Panics) {
         let mut state = self.lock();
         if !state.has_handles() {
             return;
@@ -392,7 +393,7 @@ impl<D: Device> Lane<D> {
         state.forget_done(tracker);
         while let Some(over) = state.pop_over() {
             drop(state);
-            over.finish();
+            over.finish(panics);
             state = self.lock();
         }
     }

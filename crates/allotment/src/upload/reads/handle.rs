@@ -12,7 +12,7 @@ use core::sync::atomic::{
     AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ReadError;
@@ -20,6 +20,7 @@ use crate::device::{Device, DeviceError, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
 use crate::memory::{AccessError, MappedBuffer};
 use crate::sync::locked;
+use crate::upload::completion::{Panics, Waiters};
 
 /// How far a read is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +95,6 @@ pub struct ReadHandle {
     shared: Arc<Shared>,
 }
 
-type Callback = Box<dyn FnOnce(ReadHandle) + Send>;
-
 /// Shared by the handles of a read and the queue of reads, which uses it again for another read: a frame that reads as the one
 /// before allocates nothing.
 pub(super) struct Shared {
@@ -110,8 +109,7 @@ pub(super) struct Shared {
 
 struct State {
     stage: Stage,
-    wakers: Vec<Waker>,
-    callbacks: Vec<Callback>,
+    waiters: Waiters<ReadHandle>,
 }
 
 enum Stage {
@@ -128,7 +126,7 @@ enum Stage {
 impl Shared {
     /// Describes a read of `size` bytes whose copy is not submitted.
     pub(super) fn new(tracker: &SubmissionTracker, size: u64) -> Arc<Self> {
-        let state = State { stage: Stage::Pending, wakers: Vec::new(), callbacks: Vec::new() };
+        let state = State { stage: Stage::Pending, waiters: Waiters::default() };
         Arc::new(Self {
             size,
             tracker: tracker.clone(),
@@ -183,13 +181,13 @@ impl Shared {
     /// Returns whether anybody would get the bytes.
     pub(super) fn is_wanted(&self) -> bool {
         // A callback has no handle until it is called.
-        self.handles.load(Acquire) > 0 || !locked(&self.state).callbacks.is_empty()
+        self.handles.load(Acquire) > 0 || locked(&self.state).waiters.has_callbacks()
     }
 
     /// Gives the memory up, where nobody can ask for the bytes any more.
     fn release(&self) {
         let mut state = locked(&self.state);
-        if self.handles.load(Acquire) > 0 || !state.callbacks.is_empty() {
+        if self.handles.load(Acquire) > 0 || state.waiters.has_callbacks() {
             return;
         }
         if let Stage::Submitted { .. } = state.stage {
@@ -219,21 +217,14 @@ impl Shared {
 }
 
 /// Wakes tasks and calls callbacks of a read that is ready or has failed. No lock is held.
-pub(super) fn finish(shared: &Arc<Shared>) {
-    loop {
-        let (callback, wakers) = {
-            let mut state = locked(&shared.state);
-            // One at a time, so that the others are left where one panics. With its handle, under the lock: the last handle of
-            // the program may be dropped meanwhile.
-            let callback = state.callbacks.pop().map(|callback| (callback, ReadHandle::of(shared)));
-            (callback, core::mem::take(&mut state.wakers))
-        };
-        wakers.into_iter().for_each(Waker::wake);
-        match callback {
-            Some((callback, handle)) => callback(handle),
-            None => return,
-        }
-    }
+pub(super) fn finish(shared: &Arc<Shared>, panics: &mut Panics) {
+    let (waiters, handle) = {
+        let mut state = locked(&shared.state);
+        // Under the lock: the last handle of the program may be dropped meanwhile, and the callbacks want the bytes.
+        let handle = ReadHandle::of(shared);
+        (state.waiters.take(), handle)
+    };
+    waiters.run(|| handle.clone(), panics);
 }
 
 impl Clone for ReadHandle {
@@ -355,7 +346,7 @@ impl ReadHandle {
 
     /// Calls `callback` with the handle once the bytes are there, or will never be: at once if that is so, else by the thread
     /// that sees it, with no lock held. That may be the thread that ends a frame, and copying many bytes takes time: the
-    /// callback may pass the handle on.
+    /// callback may pass the handle on. Where one panics, the others are called first.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -375,7 +366,7 @@ impl ReadHandle {
         {
             let mut state = locked(&self.shared.state);
             if matches!(self.shared.status(&state), ReadStatus::Pending | ReadStatus::Submitted(_)) {
-                state.callbacks.push(Box::new(callback));
+                state.waiters.add_callback(callback);
                 return;
             }
         }
@@ -405,9 +396,7 @@ impl Future for ReadHandle {
         {
             let mut state = locked(&self.shared.state);
             if matches!(self.shared.status(&state), ReadStatus::Pending | ReadStatus::Submitted(_)) {
-                if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-                    state.wakers.push(context.waker().clone());
-                }
+                state.waiters.add_task(context);
                 return Poll::Pending;
             }
         }

@@ -29,6 +29,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::completion::Panics;
 use super::lane::reuse_capacity;
 use super::ring_desc::RingDesc;
 use super::uploader::Uploader;
@@ -132,6 +133,7 @@ struct Kept<D: Device> {
 /// Waits for the GPU for some seconds, as all that is dropped with a `Gpu` does: tasks are woken, and callbacks called.
 impl<D: Device> Drop for ReadQueue<D> {
     fn drop(&mut self) {
+        let mut panics = Panics::default();
         let last = {
             let batches = self.submitting.get_mut().unwrap_or_else(PoisonError::into_inner);
             batches.in_flight.back().map(|batch| batch.point)
@@ -139,12 +141,12 @@ impl<D: Device> Drop for ReadQueue<D> {
         if let Some(last) = last {
             // What has not completed by then never will.
             let _ = self.tracker().wait(last, LAST_WAIT);
-            self.poll();
+            panics.catch(|| self.poll());
         }
         let batches = self.submitting.get_mut().unwrap_or_else(PoisonError::into_inner);
         for shared in core::mem::take(&mut batches.reads) {
             shared.abandon();
-            finish(&shared);
+            finish(&shared, &mut panics);
         }
     }
 }
@@ -153,7 +155,7 @@ impl<D: Device> Drop for ReadQueue<D> {
 impl<D: Device> Drop for Read<D> {
     fn drop(&mut self) {
         if self.shared.fail(ReadError::GivenUp) {
-            finish(&self.shared);
+            finish(&self.shared, &mut Panics::default());
         }
     }
 }
@@ -332,8 +334,9 @@ impl<D: Device> ReadQueue<D> {
         // Dropped last, also where the driver panics: callbacks of what is over are called, and uploads go on, with no lock
         // held.
         let (mut reads, mut over) = (Vec::new(), Vec::new());
-        let is_pending = !locked(&self.pending).reads.is_empty();
-        let mut paused = is_pending.then(|| uploader.pause().map_err(ReadError::Uploads));
+        // What no handle is left of keeps no thread from uploading.
+        let is_wanted = locked(&self.pending).reads.iter().any(|read| read.shared.is_wanted());
+        let mut paused = is_wanted.then(|| uploader.pause().map_err(ReadError::Uploads));
         let submitted = {
             let mut batches = locked(&self.submitting);
             core::mem::swap(&mut reads, &mut batches.scratch);
@@ -516,6 +519,7 @@ impl<D: Device> ReadQueue<D> {
     /// Looks which reads are there: wakes the tasks that wait for them, and calls their callbacks. Frees buffers that were not
     /// used for long.
     pub(crate) fn poll(&self) {
+        let mut panics = Panics::default();
         let mut batches = locked(&self.submitting);
         batches
             .buffers
@@ -536,7 +540,7 @@ impl<D: Device> ReadQueue<D> {
             batch.reads -= 1;
             let Some(shared) = batches.reads.pop_front() else { continue };
             drop(batches);
-            finish(&shared);
+            finish(&shared, &mut panics);
             let mut pending = locked(&self.pending);
             if pending.spare.len() < SPARE {
                 pending.spare.push_back(shared);
