@@ -99,7 +99,8 @@ impl<'a, D: Device> Reads<'a, D> {
     }
 
     /// Submits pending uploads and then the reads, as the end of a frame does. Returns the point at which all reads so far
-    /// have their bytes; `None` where the GPU has none to do.
+    /// have their bytes; `None` where the GPU has none to do. A read for which there is no memory, or whose image is in a state
+    /// that is not known, fails alone: its [handle](ReadHandle::status) says so.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

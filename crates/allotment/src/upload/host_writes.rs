@@ -32,7 +32,7 @@ impl<D: Device> Drop for Copying<'_, '_, D> {
     fn drop(&mut self) {
         let after = SubresourceState::Known(self.write.after);
         let count = self.regions.clone().count();
-        let mut states = locked(&self.write.states);
+        let mut states = locked(self.write.part.states);
         if self.reached < count {
             for part in self.regions.clone().take(self.reached) {
                 let (level, layer) = (part.region.mip_level, part.region.array_layer);
@@ -64,7 +64,7 @@ impl<D: Device> Uploader<D> {
         let device = self.memory.allocator().device();
         // A box without texels is one of all regions.
         let has_texels = regions.clone().next().is_some_and(|part| !part.region.extent.contains(&0));
-        if !write.shape.is_host_writable || !has_texels {
+        if !write.part.shape.is_host_writable || !has_texels {
             return Ok(regions);
         }
         // On the way to another place, the copy of a move would overwrite what the CPU writes before it.
@@ -74,8 +74,8 @@ impl<D: Device> Uploader<D> {
         let may_copy = self.copies_from_host
             && source.bytes().is_some()
             && !is_moving
-            && device.can_write_from_host(write.shape, write.after);
-        if !begin_write(&write.states, &of, may_copy) {
+            && device.can_write_from_host(write.part.shape, write.after);
+        if !begin_write(write.part.states, &of, may_copy) {
             return Ok(regions);
         }
         let mut copying = Copying { write, regions: regions.clone(), of, reached: 0, stages_rest: false };
@@ -94,7 +94,7 @@ impl<D: Device> Uploader<D> {
                     bytes,
                     image: &image,
                     region,
-                    texels: write.texels,
+                    texels: write.part.texels,
                     before,
                     after: write.after,
                 };

@@ -21,29 +21,25 @@
 use std::io;
 use std::sync::Arc;
 
+use super::copied_part::CopiedPart;
 use super::error::UploadError;
 use super::handle::UploadHandle;
 use super::image_write::{ImageRows, ImageWrite, InPlace, Reader, TexelSource};
 use super::lane::{HeldLevels, LaneState, Level, Piece, StagedImage};
 use super::uploader::{Stay, Uploader};
-use crate::device::{
-    Device, ImageCopyError, ImageRegion, ImageShape, PartRegion, QueueKind, TexelLayout, TransferUsage,
-};
+use crate::device::{Device, ImageCopyError, ImageRegion, PartRegion, QueueKind, TransferUsage};
 use crate::lifetime::TimelinePoints;
-use crate::memory::resource::{SharedStates, SubresourceState};
+use crate::memory::resource::SubresourceState;
 use crate::memory::{Image, MappedBuffer, ShortName};
 use crate::sync::locked;
 
 /// A write of an image, once its part is known to be there.
 pub(super) struct Write<'a, D: Device> {
     pub(super) to: &'a Image<D>,
-    pub(super) shape: &'a ImageShape,
-    pub(super) states: SharedStates<D::ImageState>,
+    pub(super) part: CopiedPart<'a, D>,
     pub(super) after: D::ImageState,
     /// All aspects are written.
     all_aspects: bool,
-    /// The texels of the format, also of one that the library does not know.
-    pub(super) texels: TexelLayout,
     /// What the copies wait for, where the image has been used before.
     points: TimelinePoints,
     /// The subresources, where the queue for images is of another family than the one that uses the image.
@@ -222,33 +218,22 @@ impl<D: Device> Uploader<D> {
             })?;
             // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
             let shape = shape.ok_or(ImageCopyError::NotAnImage)?;
-            let texels = match write.part.texel {
-                // The caller says what the texels of an extension's format are.
-                Some(texel) if shape.texels == TexelLayout::Unknown => texel.into(),
-                _ => shape.texels,
-            };
             let after = write.after.unwrap_or_else(|| {
                 self.memory.allocator().device().state_to_read(self.image_queue_kind(), &shape)
             });
             // A write in pieces copies boxes.
             let [_, queue] = self.queues();
             let is_at_home = !self.memory.allocator().device().copies_any_box(queue);
-            let (states, points) = (to.with_states(Arc::clone), TimelinePoints::EMPTY);
-            let all_aspects = write.part.aspect.is_none() || shape.texels.aspects().count() <= 1;
-            let mut write_of = Write {
-                to,
-                shape: &shape,
-                states,
-                after,
-                all_aspects,
-                texels,
-                points,
-                held: None,
-                is_at_home,
-                handle,
-            };
-            let regions = shape.regions(&write.part)?;
-            let is_used = self.check_regions(&write_of, regions.clone(), length)?;
+            let states = to.with_states(Arc::clone);
+            let part = CopiedPart::new(&shape, &states, &write.part)?;
+            let regions = part.regions.clone();
+            let (all_aspects, points, held) = (
+                write.part.aspect.is_none() || shape.texels.aspects().count() <= 1,
+                TimelinePoints::EMPTY,
+                None,
+            );
+            let mut write_of = Write { to, part, after, all_aspects, points, held, is_at_home, handle };
+            let is_used = self.check_regions(&write_of, length)?;
             if !is_shared && !is_at_home && self.image_lane().is_foreign() {
                 write_of.held = Some(self.hold(&write_of, regions.clone())?);
             }
@@ -274,7 +259,7 @@ impl<D: Device> Uploader<D> {
         let mut held = self.image_lane().holder(&self.memory, self.tracker())?;
         for part in regions {
             // The queue's family becomes the owner where nothing of the subresource is kept, or where no queue has used it.
-            let may_be_here = || match write.known(&part) {
+            let may_be_here = || match write.part.known(&part) {
                 SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => true,
                 _ => write.is_whole(&part) && device.discards_from_any_state(),
             };
@@ -290,37 +275,24 @@ impl<D: Device> Uploader<D> {
     }
 
     /// Checks the regions before any of them is staged. Returns whether one has been used before.
-    fn check_regions(
-        &self,
-        write: &Write<'_, D>,
-        regions: impl Iterator<Item = PartRegion>,
-        length: Option<u64>,
-    ) -> Result<bool, UploadError> {
+    fn check_regions(&self, write: &Write<'_, D>, length: Option<u64>) -> Result<bool, UploadError> {
         let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
-        let kind = self.image_queue_kind();
-        let (mut wanted, mut is_used, mut ends_in) = (0_u64, false, None);
-        for part in regions {
-            let region = &part.region;
-            write.shape.check_copy(region, part.texel, TransferUsage::DST)?;
-            if !device.can_copy_aspect(kind, region.aspect) {
-                return Err(ImageCopyError::NeedsGraphicsQueue { aspect: region.aspect, queue }.into());
-            }
-            let before = write.before(device, &part)?;
-            // The queue would refuse the whole batch, also what others wrote.
-            if !device.can_copy_between_states(kind, before, write.after) {
-                return Err(ImageCopyError::States { queue }.into());
-            }
-            is_used |= !matches!(write.known(&part), SubresourceState::Initial | SubresourceState::Staging);
-            wanted =
-                part.bytes().and_then(|bytes| wanted.checked_add(bytes)).ok_or(ImageCopyError::TooLarge)?;
-            let ends_here = length.is_some_and(|length| length < wanted);
-            ends_in = ends_in.or(ends_here.then_some([region.mip_level, region.array_layer]));
-        }
+        let part = &write.part;
+        let states = |found: &PartRegion| Ok::<_, UploadError>([write.before(device, found)?, write.after]);
+        let wanted = part.check(device, queue, TransferUsage::DST, states)?;
         match length {
             Some(found) if found != wanted => {
+                // They are too few, if one of the regions ends behind them.
+                let mut end = 0_u64;
+                let is_behind = |it: &PartRegion| {
+                    end += it.bytes().unwrap_or(0);
+                    end > found
+                };
+                let last = part.regions.clone().find(is_behind);
+                let ends_in = last.map(|last| [last.region.mip_level, last.region.array_layer]);
                 Err(UploadError::Size { wanted, found, ends_in, name: ShortName::NONE })
             }
-            _ => Ok(is_used),
+            _ => Ok(write.is_used(part.regions.clone())),
         }
     }
 
@@ -351,7 +323,7 @@ impl<D: Device> Uploader<D> {
         };
         lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
         let fit = lane.piece() / pitch.max(1);
-        for (now, count) in pieces(part, fit, write.shape.whole_levels) {
+        for (now, count) in pieces(part, fit, write.part.shape.whole_levels) {
             let slices = now.extent[2];
             // If the offset alignment is not a power of two, the aligned offset may lie further in: request
             // that many bytes more.
@@ -392,14 +364,14 @@ impl<D: Device> Uploader<D> {
                         batch.note_exclusive(device, None)?;
                     }
                     // Another queue executes the copy by which defragmentation moved the target.
-                    let read_at = locked(&write.states).read_at();
+                    let read_at = locked(write.part.states).read_at();
                     let points = moved_at.into_iter().chain(write.points.points()).chain(read_at.points());
                     points.for_each(|point| batch.wait_for(point));
                     batch.add_image(StagedImage {
                         held,
                         image: owned.handle().clone(),
-                        states: Arc::clone(&write.states),
-                        was: write.known(part),
+                        states: Arc::clone(write.part.states),
+                        was: write.part.known(part),
                         from_offset: texel.offset(from_offset, limits),
                         row_pitch: pitch,
                         rows: count,
@@ -408,7 +380,7 @@ impl<D: Device> Uploader<D> {
                         aspect: now.aspect,
                         origin: now.origin,
                         extent: now.extent,
-                        texels: write.texels,
+                        texels: write.part.texels,
                         before,
                         after: write.after,
                     });
@@ -462,24 +434,20 @@ impl<D: Device> Write<'_, D> {
     /// Returns whether all of a region's subresource is written.
     fn is_whole(&self, part: &PartRegion) -> bool {
         let region = &part.region;
-        self.all_aspects && region.extent == self.shape.level_of(region.aspect, region.mip_level)
+        self.all_aspects && region.extent == self.part.shape.level_of(region.aspect, region.mip_level)
     }
 
     /// Returns whether one of the regions' subresources has been used before.
     fn is_used(&self, mut regions: impl Iterator<Item = PartRegion>) -> bool {
-        regions
-            .any(|part| !matches!(self.known(&part), SubresourceState::Initial | SubresourceState::Staging))
-    }
-
-    /// Returns what is known of the state of a region's subresource.
-    fn known(&self, part: &PartRegion) -> SubresourceState<D::ImageState> {
-        locked(&self.states).of(part.region.mip_level, part.region.array_layer)
+        regions.any(|part| {
+            !matches!(self.part.known(&part), SubresourceState::Initial | SubresourceState::Staging)
+        })
     }
 
     /// Returns the state that the copy of a region finds.
     fn before(&self, device: &D, part: &PartRegion) -> Result<D::ImageState, UploadError> {
         let region = &part.region;
-        match self.known(part) {
+        match self.part.known(part) {
             // What another thread copies now is known before this write begins.
             SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
                 Ok(D::ImageState::default())

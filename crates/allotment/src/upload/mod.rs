@@ -40,6 +40,7 @@
 
 mod arena;
 mod completion;
+mod copied_part;
 mod error;
 mod handle;
 mod host_writes;

@@ -10,12 +10,12 @@ use std::sync::{Arc, mpsc};
 use std::task::Wake;
 
 use allotment::MemoryUsage;
-use allotment::device::simulated::SimulatedGpu;
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, DeviceError, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, TimelinePoint,
     TimelineValue,
 };
-use allotment::gpu::GpuDesc;
+use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
 use allotment::memory::names::ShortName;
@@ -335,6 +335,54 @@ fn an_image_whose_state_is_lost_meanwhile_fails_alone() {
 }
 
 #[test]
+fn a_read_that_is_too_large_for_the_memory_fails_alone() {
+    let mut profile = Profile::named("discrete-no-bar").unwrap();
+    let least = profile.heaps.iter_mut().find(|heap| !heap.device_local).unwrap();
+    least.size = 16 << 20;
+    let device = SimulatedGpu::new(profile);
+    let mut uploader = UploaderDesc::default();
+    uploader.staging = 1 << 20;
+    let desc = GpuDesc::default().with_uploader(uploader);
+    let rig = Rig { gpu: Gpu::new(device.clone(), desc).unwrap(), device };
+    let (small, large, image) = (rig.buffer(64), rig.buffer(32 << 20), image(&rig, "small"));
+    let largest = ImageDesc::new(4096, 4096, 4);
+    let largest = rig.gpu.create_image(&largest, &MemoryUsage::GpuOnly.with_name("largest")).unwrap();
+    // SAFETY: the simulated GPU has one state.
+    unsafe { largest.set_state(()) };
+    rig.gpu.uploads().write_buffer(&small, 0, &[7; 64]).unwrap();
+    rig.gpu.uploads().write_image(&image, &[8; 256]).unwrap();
+    let whole = ImagePart::default();
+    for at in 0..8 {
+        let read = |number| match number {
+            _ if number == at && at % 2 == 0 => rig.gpu.reads().read_buffer(&large, 0, 32 << 20).unwrap(),
+            _ if number == at => rig.gpu.reads().read_image(&largest, &whole).unwrap(),
+            3 | 4 => rig.gpu.reads().read_image(&image, &whole).unwrap(),
+            _ => rig.gpu.reads().read_buffer(&small, 0, 64).unwrap(),
+        };
+        let reads: Vec<_> = (0..8).map(read).collect();
+        rig.gpu.begin_frame().unwrap().end().unwrap();
+        rig.gpu.wait_idle().unwrap();
+        for (number, read) in reads.iter().enumerate() {
+            match read.bytes() {
+                Err(error) => {
+                    assert_eq!(number, at, "{error}");
+                    assert!(matches!(error, ReadError::Memory(_)), "{error}");
+                }
+                Ok(bytes) if number == 3 || number == 4 => assert_eq!(bytes, [8; 256]),
+                Ok(bytes) => assert_eq!(bytes, [7; 64]),
+            }
+        }
+    }
+    assert_eq!(rig.gpu.reads().statistics().submissions, 8, "each batch is one submission all the same");
+    // Where each is too large.
+    let reads: Vec<_> = (0..100).map(|_| rig.gpu.reads().read_buffer(&large, 0, 32 << 20).unwrap()).collect();
+    assert_eq!(rig.gpu.reads().submit().unwrap(), None);
+    assert!(reads.iter().all(|read| matches!(read.status(), ReadStatus::Failed(ReadError::Memory(_)))));
+    drop((small, large, image, largest, reads));
+    rig.finish();
+}
+
+#[test]
 fn reads_of_a_lost_device_or_a_dropped_gpu_fail_and_say_so() {
     let rig = Rig::new();
     let buffer = rig.buffer(64);
@@ -404,7 +452,8 @@ fn an_image_with_copies_staged_by_another_uploader_is_not_read_before_they_are_s
     };
     uploader.write_image(&image, &ImageWrite::default(), &[7; 256]).unwrap();
     let refused = read().unwrap_err();
-    assert!(matches!(refused, ReadError::UnknownState { .. }), "{refused}");
+    assert_eq!(refused, ReadError::Staged { name: ShortName::new("of another uploader") });
+    assert!(refused.to_string().contains("submit or discard them"), "{refused}");
     uploader.submit().unwrap();
     assert_eq!(read().unwrap(), [7; 256]);
     uploader.write_image(&image, &ImageWrite::default(), &[8; 256]).unwrap();
@@ -478,7 +527,7 @@ fn images_are_read_while_they_are_written_in_pieces_over_another_queue() {
                 match gpu.reads().wait(&read) {
                     Ok(bytes) => assert_eq!(bytes.len(), 64 * 64 * 4),
                     // It belongs to the queue that writes.
-                    Err(error) => assert!(matches!(error, ReadError::UnknownState { .. }), "{error}"),
+                    Err(error) => assert!(matches!(error, ReadError::BeingWritten { .. }), "{error}"),
                 }
             }
         });

@@ -59,12 +59,28 @@ pub enum ReadError {
         name: ShortName,
     },
     /// The state of a mip level is not known, and a copy has to name it. [`Image::set_state`](crate::memory::Image::set_state)
-    /// says it. Or a write of an exclusive image is under way on a queue of another family.
+    /// says it.
     UnknownState {
         /// The mip level.
         mip_level: u32,
         /// The array layer.
         array_layer: u32,
+        /// Name of the image, if it has one.
+        name: ShortName,
+    },
+    /// A write of an exclusive image goes on over a queue of another family, to which the mip level belongs until it is over.
+    /// Read it then.
+    BeingWritten {
+        /// The mip level.
+        mip_level: u32,
+        /// The array layer.
+        array_layer: u32,
+        /// Name of the image, if it has one.
+        name: ShortName,
+    },
+    /// An [`Uploader`](crate::upload::Uploader) of the program's own has staged copies to the image, and not submitted them.
+    /// [Submit](crate::upload::Uploader::submit) or [discard](crate::upload::Uploader::discard) them, and read then.
+    Staged {
         /// Name of the image, if it has one.
         name: ShortName,
     },
@@ -94,7 +110,7 @@ pub enum ReadError {
 }
 
 name_in_error!(
-    ReadError, own: [WrongTracker, WriteOnly, ImageCopy, NoTexels, UnknownState, ZeroSize], inner: [Access, Memory, Uploads]
+    ReadError, own: [WrongTracker, WriteOnly, ImageCopy, NoTexels, UnknownState, BeingWritten, Staged, ZeroSize], inner: [Access, Memory, Uploads]
 );
 
 impl fmt::Display for ReadError {
@@ -130,6 +146,20 @@ impl fmt::Display for ReadError {
                     f,
                     "the state of mip level {mip_level} of array layer {array_layer} is not known; say it with \
                      `Image::set_state`"
+                )
+            }
+            Self::BeingWritten { mip_level, array_layer, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "a queue of another family writes mip level {mip_level} of array layer {array_layer}; read it once that \
+                     write is over"
+                )
+            }
+            Self::Staged { name } => {
+                name.begin(f)?;
+                f.write_str(
+                    "an `Uploader` has staged copies to the image, which are not submitted; submit or discard them before",
                 )
             }
             Self::ZeroSize { name } => {

@@ -10,7 +10,8 @@
 //!
 //! A batch has one buffer, which its handles share. It comes back when the last of them is dropped, and is used again or, after
 //! a thousand frames without use, freed. So a handle that is kept for long holds up its batch alone, and a large image needs
-//! no ring of its size.
+//! no ring of its size. Where there is no memory for a buffer of all reads, each half of them gets one, and so on: a read that is
+//! too large fails alone.
 //!
 //! # States of images
 //!
@@ -30,12 +31,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::completion::Panics;
+use super::copied_part::{CopiedPart, check_states};
 use super::lane::reuse_capacity;
 use super::ring_desc::RingDesc;
 use super::uploader::Uploader;
 use crate::device::{
-    BufferCopy, BufferDesc, CopyDirection, Device, ImageCopy, ImageCopyError, ImagePart, ImageShape,
-    MemoryProperties, PartRegion, QueueIndex, Submission, TexelLayout, TimelinePoint, TransferUsage,
+    BufferCopy, BufferDesc, CopyDirection, Device, DeviceError, ImageCopy, ImageCopyError, ImagePart,
+    ImageShape, MemoryProperties, PartRegion, QueueIndex, Submission, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{Recording, SubmissionTracker, TimelinePoints, WrongTracker};
 use crate::memory::resource::{SharedStates, SubresourceState};
@@ -67,6 +69,10 @@ pub(crate) struct ReadQueue<D: Device> {
     submitting: Mutex<Batches<D>>,
 }
 
+/// How many buffers may be refused before the reads of a batch that have none fail. A read that is too large among a thousand
+/// costs eleven.
+const MOST_REFUSED: u32 = 32;
+
 /// How long the queue of a `Gpu` that is dropped waits for the GPU.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
@@ -85,6 +91,8 @@ struct Pending<D: Device> {
 struct Read<D: Device> {
     shared: Arc<Shared>,
     source: Source<D>,
+    /// Where the copy goes, while it is submitted.
+    buffer: Option<Arc<MappedBuffer<D>>>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each image that is read")]
@@ -110,15 +118,16 @@ struct Batches<D: Device> {
     reads: VecDeque<Arc<Shared>>,
     buffers: Vec<Kept<D>>,
     submissions: u64,
-    /// Room for the reads that are submitted, and for the description of the submission.
+    /// Room for the reads that are submitted, for the states of their regions, and for the description of the submission.
     scratch: Vec<Read<D>>,
+    states: Vec<D::ImageState>,
     copies: Vec<BufferCopy<'static, D>>,
     image_copies: Vec<ImageCopy<'static, D>>,
 }
 
+/// The reads of a submission that go to one buffer.
 struct InFlight<D: Device> {
     point: TimelinePoint,
-    /// The number of its reads.
     reads: usize,
     /// Until the queue has written it.
     buffer: Option<Arc<MappedBuffer<D>>>,
@@ -187,6 +196,7 @@ impl<D: Device> ReadQueue<D> {
                 buffers: Vec::new(),
                 submissions: 0,
                 scratch: Vec::new(),
+                states: Vec::new(),
                 copies: Vec::new(),
                 image_copies: Vec::new(),
             }),
@@ -226,7 +236,7 @@ impl<D: Device> ReadQueue<D> {
             let added = source().map(|(source, size)| {
                 let shared = pending.shared(self.tracker(), size);
                 let handle = ReadHandle::of(&shared);
-                pending.reads.push(Read { shared, source });
+                pending.reads.push(Read { shared, source, buffer: None });
                 handle
             });
             if pending.reads.is_empty() {
@@ -273,19 +283,13 @@ impl<D: Device> ReadQueue<D> {
             let shape = owned.shape().copied().ok_or(ImageCopyError::NotAnImage)?;
             Ok::<_, ReadError>((owned.handle().clone(), shape))
         })?;
-        let kind = device.properties().queues[usize::from(self.queue.0)];
-        let mut size = 0_u64;
         let states = image.with_states(Arc::clone);
-        for found in shape.regions(part)? {
-            let aspect = found.region.aspect;
-            shape.check_copy(&found.region, found.texel, TransferUsage::SRC)?;
-            if !device.can_copy_aspect(kind, aspect) {
-                return Err(ImageCopyError::NeedsGraphicsQueue { aspect, queue: self.queue }.into());
-            }
-            size = found.bytes().and_then(|bytes| size.checked_add(bytes)).ok_or(ImageCopyError::TooLarge)?;
-            // Known by now: an image without texels is refused at once.
-            self.state_of(&states, &found)?;
-        }
+        let copied = CopiedPart::new(&shape, &states, part)?;
+        // Known by now: an image without texels is refused at once.
+        let size = copied.check(device, self.queue, TransferUsage::SRC, |found| {
+            let state = state_to_read(&copied, found)?;
+            Ok::<_, ReadError>([state, state])
+        })?;
         if size == 0 {
             return Err(ReadError::ZeroSize { name: ShortName::NONE });
         }
@@ -296,34 +300,6 @@ impl<D: Device> ReadQueue<D> {
     fn check_tracker(&self, tracker: &SubmissionTracker) -> Result<(), ReadError> {
         let same = self.tracker().check_same(tracker);
         same.map_err(|WrongTracker| ReadError::WrongTracker { name: ShortName::NONE })
-    }
-
-    /// Returns the state that a region's subresource is in and stays in.
-    fn state_of(
-        &self,
-        states: &SharedStates<D::ImageState>,
-        part: &PartRegion,
-    ) -> Result<D::ImageState, ReadError> {
-        let (mip_level, array_layer) = (part.region.mip_level, part.region.array_layer);
-        let known = locked(states).of(mip_level, array_layer);
-        match known {
-            // Also while the first write of another thread is under way.
-            SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
-                Err(ReadError::NoTexels { mip_level, array_layer, name: ShortName::NONE })
-            }
-            SubresourceState::Unknown => {
-                Err(ReadError::UnknownState { mip_level, array_layer, name: ShortName::NONE })
-            }
-            SubresourceState::Known(state) => {
-                let device = self.memory.allocator().device();
-                let kind = device.properties().queues[usize::from(self.queue.0)];
-                if device.can_copy_between_states(kind, state, state) {
-                    Ok(state)
-                } else {
-                    Err(ImageCopyError::States { queue: self.queue }.into())
-                }
-            }
-        }
     }
 
     /// Submits the pending reads, after the pending uploads. The copies wait for all that any queue was given before. Returns
@@ -345,19 +321,13 @@ impl<D: Device> ReadQueue<D> {
                 core::mem::swap(&mut pending.reads, &mut reads);
                 pending.recording.take()
             };
-            let unwanted = |read: &mut Read<D>| !read.shared.is_wanted();
-            over.extend(take_out(&mut reads, unwanted));
+            over.extend(take_out(&mut reads, |read| !read.shared.is_wanted()));
             let submitted = match recording {
                 Some(recording) if !reads.is_empty() => {
                     // Where another thread added them just now, uploads are paused just now.
                     let now = paused.get_or_insert_with(|| uploader.pause().map_err(ReadError::Uploads));
                     now.as_ref().map_err(|error| *error).and_then(|_| {
-                        // An image whose state is not known by now fails alone.
-                        let failed = |read: &mut Read<D>| match self.check_states(uploader, read) {
-                            Ok(()) => false,
-                            Err(error) => read.shared.fail(error),
-                        };
-                        over.extend(take_out(&mut reads, failed));
+                        over.extend(self.prepare(&mut batches, uploader, &mut reads)?);
                         if reads.is_empty() {
                             Ok(())
                         } else {
@@ -379,7 +349,94 @@ impl<D: Device> ReadQueue<D> {
         submitted
     }
 
-    /// Submits reads, while no thread can stage an upload. Those whose copies were submitted are removed from the list.
+    /// Finds memory for reads and the states of their regions, while no thread can stage an upload. Takes those out that fail.
+    fn prepare(
+        &self,
+        batches: &mut Batches<D>,
+        uploader: &Uploader<D>,
+        reads: &mut Vec<Read<D>>,
+    ) -> Result<Vec<Read<D>>, ReadError> {
+        let mut refusals = MOST_REFUSED;
+        self.find_memory(batches, reads, &mut refusals)?;
+        let states = &mut batches.states;
+        states.clear();
+        Ok(take_out(reads, |read| {
+            if read.buffer.is_none() {
+                // It has failed.
+                return true;
+            }
+            let before = states.len();
+            match self.find_states(uploader, read, states) {
+                Ok(()) => false,
+                Err(error) => {
+                    states.truncate(before);
+                    read.shared.fail(error)
+                }
+            }
+        }))
+    }
+
+    /// Gives reads memory: one buffer for all of them or, where the allocator refuses that, for each half. Those for which there
+    /// is none fail. `refusals` are left. Returns an error where the device is lost.
+    fn find_memory(
+        &self,
+        batches: &mut Batches<D>,
+        reads: &mut [Read<D>],
+        refusals: &mut u32,
+    ) -> Result<(), ReadError> {
+        let mut size = 0;
+        let placed = reads.iter().try_for_each(|read| self.place(read, &mut size));
+        let error = match placed.and_then(|()| batches.buffer(&self.memory, size)) {
+            Ok(buffer) => {
+                reads.iter_mut().for_each(|read| read.buffer = Some(Arc::clone(&buffer)));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if self.tracker().is_lost() {
+            return Err(ReadError::Device(DeviceError::Lost));
+        }
+        *refusals = refusals.saturating_sub(1);
+        if reads.len() == 1 || *refusals == 0 {
+            reads.iter().for_each(|read| _ = read.shared.fail(error));
+            return Ok(());
+        }
+        let (first, second) = reads.split_at_mut(reads.len() / 2);
+        self.find_memory(batches, first, refusals)?;
+        self.find_memory(batches, second, refusals)
+    }
+
+    /// Adds the states of a read's regions to a list, in which the copies find them and leave them. Checks that they are known,
+    /// and that the levels belong to the family of the queue.
+    fn find_states(
+        &self,
+        uploader: &Uploader<D>,
+        read: &Read<D>,
+        list: &mut Vec<D::ImageState>,
+    ) -> Result<(), ReadError> {
+        let Source::Image { id, states, shape, part, name, .. } = &read.source else { return Ok(()) };
+        let copied = CopiedPart::<D>::new(shape, states, part)?;
+        let device = self.memory.allocator().device();
+        let found = copied.regions_with_texels().try_for_each(|found| {
+            let (mip_level, array_layer) = (found.region.mip_level, found.region.array_layer);
+            // Another queue has it until the write that goes on is over.
+            if uploader.is_held((*id, array_layer, mip_level)) {
+                return Err(ReadError::BeingWritten { mip_level, array_layer, name: ShortName::NONE });
+            }
+            // The state is that after the copies that an uploader of the program's own has staged.
+            if locked(states).has_staged() {
+                return Err(ReadError::Staged { name: ShortName::NONE });
+            }
+            let state = state_to_read(&copied, &found)?;
+            check_states(device, self.queue, [state, state])?;
+            list.push(state);
+            Ok(())
+        });
+        found.map_err(|error| error.of(*name))
+    }
+
+    /// Submits reads that have memory, while no thread can stage an upload. Those whose copies were submitted are removed from
+    /// the list.
     fn submit_reads(
         &self,
         batches: &mut Batches<D>,
@@ -387,131 +444,63 @@ impl<D: Device> ReadQueue<D> {
         reads: &mut Vec<Read<D>>,
     ) -> Result<(), ReadError> {
         let device = self.memory.allocator().device();
-        let mut size = 0;
-        reads.iter().try_for_each(|read| self.place(read, &mut size))?;
-        let buffer = batches.buffer(&self.memory, size)?;
         let mut copies = reuse_capacity(core::mem::take(&mut batches.copies));
         let mut image_copies = reuse_capacity(core::mem::take(&mut batches.image_copies));
-        let collected =
-            reads.iter().try_for_each(|read| self.copies_of(read, &buffer, &mut copies, &mut image_copies));
+        let mut states = batches.states.iter().copied();
+        for read in &*reads {
+            add_copies(read, &mut states, &mut copies, &mut image_copies)?;
+        }
         let points = self.tracker().submitted();
         let mut room = TimelinePoints::ROOM;
         let waits = points.as_slice(&mut room);
         let work =
             Submission { waits, copies: &copies, image_copies: &image_copies, ..Submission::default() };
-        let submitted = collected.and_then(|()| {
-            let submitted = recording.submit(self.queue, |queue| {
-                // SAFETY: the sources were checked with the recording open, which keeps them from being destroyed and from
-                // moving. The states are those after all that is submitted, which the copies wait for, and no thread can
-                // stage more. The ranges of the buffer do not overlap, and it is kept until the queue has completed the
-                // copies.
-                unsafe { device.submit(queue, &work) }
-            });
-            submitted.map_err(|refused| ReadError::Device(refused.error))
+        let submitted = recording.submit(self.queue, |queue| {
+            // SAFETY: the sources were checked with the recording open, which keeps them from being destroyed and from
+            // moving. The states are those after all that is submitted, which the copies wait for, and no thread can stage
+            // more. The ranges of the buffers do not overlap, and these are kept until the queue has completed the copies.
+            unsafe { device.submit(queue, &work) }
         });
         batches.copies = reuse_capacity(copies);
         batches.image_copies = reuse_capacity(image_copies);
-        let point = submitted?;
+        let point = submitted.map_err(|refused| ReadError::Device(refused.error))?;
         batches.submissions += 1;
-        let count = reads.len();
         // Writes of the images that go on, on another queue, come after the copies.
         for read in &*reads {
             if let Source::Image { states, .. } = &read.source {
                 locked(states).note_read(point);
             }
         }
-        for read in reads.drain(..) {
+        for mut read in reads.drain(..) {
+            let Some(buffer) = read.buffer.take() else { continue };
             read.shared.submitted(point, Arc::clone(&buffer) as Arc<dyn ReadMemory>);
-            batches.reads.push_back(Arc::clone(&read.shared));
+            batches.note_submitted(point, Arc::clone(&read.shared), buffer);
         }
-        batches.buffers.push(Kept { buffer: Arc::clone(&buffer), unused: 0 });
-        batches.in_flight.push_back(InFlight { point, reads: count, buffer: Some(buffer) });
         Ok(())
-    }
-
-    /// Checks that the states of an image are known, and that its levels belong to the family of the queue.
-    fn check_states(&self, uploader: &Uploader<D>, read: &Read<D>) -> Result<(), ReadError> {
-        let Source::Image { id, states, shape, part, name, .. } = &read.source else { return Ok(()) };
-        let checked = shape.regions(part)?.try_for_each(|part| {
-            let (mip_level, array_layer) = (part.region.mip_level, part.region.array_layer);
-            // Another queue has it until the write that goes on is over, or an uploader of the program's own has staged copies,
-            // after which the state is what it will be.
-            if uploader.is_held((*id, array_layer, mip_level)) || locked(states).has_staged() {
-                return Err(ReadError::UnknownState { mip_level, array_layer, name: ShortName::NONE });
-            }
-            self.state_of(states, &part).map(|_| ())
-        });
-        checked.map_err(|error| error.of(*name))
     }
 
     /// Places the rows of a read behind the first `size` bytes of a batch, and adds their bytes to it.
     fn place(&self, read: &Read<D>, size: &mut u64) -> Result<(), ReadError> {
         let mut all = read.shared.rows();
-        let Source::Image { shape, part, .. } = &read.source else {
+        all.clear();
+        let Source::Image { shape, states, part, .. } = &read.source else {
             let (offset, row) = (size.next_multiple_of(COPY_ALIGNMENT), read.shared.size());
             *size = offset + row;
             all.push(Rows { offset, row, pitch: row, count: 1 });
             return Ok(());
         };
         let limits = &self.memory.allocator().device().properties().limits;
-        for part in regions(shape, part)? {
-            let [width, _, depth] = part.region.extent;
+        for found in CopiedPart::<D>::new(shape, states, part)?.regions_with_texels() {
+            let [width, _, depth] = found.region.extent;
             let rows = Rows {
-                offset: part.texel.offset(*size, limits),
-                row: part.row_bytes(),
-                pitch: part.texel.row_pitch(width, limits),
-                count: u64::from(part.rows()) * u64::from(depth),
+                offset: found.texel.offset(*size, limits),
+                row: found.row_bytes(),
+                pitch: found.texel.row_pitch(width, limits),
+                count: u64::from(found.rows()) * u64::from(depth),
             };
             // With the padding of the last row, which some layers take for a part of the copy.
             *size = rows.offset + rows.pitch * rows.count;
             all.push(rows);
-        }
-        Ok(())
-    }
-
-    /// Adds the copies of a read to its rows in a buffer.
-    fn copies_of<'a>(
-        &self,
-        read: &'a Read<D>,
-        buffer: &'a MappedBuffer<D>,
-        copies: &mut Vec<BufferCopy<'a, D>>,
-        image_copies: &mut Vec<ImageCopy<'a, D>>,
-    ) -> Result<(), ReadError> {
-        let all = read.shared.rows();
-        match &read.source {
-            Source::Buffer { buffer: from, offset } => copies.extend(all.iter().map(|rows| BufferCopy {
-                from,
-                from_offset: *offset,
-                to: buffer.handle_ref(),
-                to_offset: rows.offset,
-                size: rows.row,
-            })),
-            Source::Image { image, states, shape, part, .. } => {
-                let texels = match part.texel {
-                    // The caller says what the texels of an extension's format are.
-                    Some(texel) if shape.texels == TexelLayout::Unknown => texel.into(),
-                    _ => shape.texels,
-                };
-                for (found, rows) in regions(shape, part)?.zip(&*all) {
-                    let (region, state) = (found.region, self.state_of(states, &found)?);
-                    image_copies.push(ImageCopy {
-                        buffer: buffer.handle_ref(),
-                        buffer_offset: rows.offset,
-                        row_pitch: rows.pitch,
-                        rows: found.rows(),
-                        image,
-                        mip_level: region.mip_level,
-                        array_layer: region.array_layer,
-                        aspect: region.aspect,
-                        origin: region.origin,
-                        extent: region.extent,
-                        texels,
-                        direction: CopyDirection::OutOfImage,
-                        before: state,
-                        after: state,
-                    });
-                }
-            }
         }
         Ok(())
     }
@@ -566,22 +555,74 @@ impl<D: Device> ReadQueue<D> {
     }
 }
 
-/// Returns the regions of a part that have texels.
-fn regions<'a>(
-    shape: &'a ImageShape,
-    part: &ImagePart,
-) -> Result<impl Iterator<Item = PartRegion> + 'a, ImageCopyError> {
-    Ok(shape.regions(part)?.filter(|found| !found.region.extent.contains(&0)))
+/// Returns the state that a region's subresource is in.
+fn state_to_read<D: Device>(
+    copied: &CopiedPart<'_, D>,
+    found: &PartRegion,
+) -> Result<D::ImageState, ReadError> {
+    let (mip_level, array_layer, name) = (found.region.mip_level, found.region.array_layer, ShortName::NONE);
+    match copied.known(found) {
+        // Also while the first write of another thread is under way.
+        SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
+            Err(ReadError::NoTexels { mip_level, array_layer, name })
+        }
+        SubresourceState::Unknown => Err(ReadError::UnknownState { mip_level, array_layer, name }),
+        SubresourceState::Known(state) => Ok(state),
+    }
 }
 
-/// Takes the elements out of a list of which `is_out` is true.
-fn take_out<T>(list: &mut Vec<T>, mut is_out: impl FnMut(&mut T) -> bool) -> Vec<T> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    while at < list.len() {
-        if is_out(&mut list[at]) { out.push(list.remove(at)) } else { at += 1 }
+/// Adds the copies of a read that has memory. `states` are those of its regions, and of the reads after it.
+fn add_copies<'a, D: Device>(
+    read: &'a Read<D>,
+    states: &mut impl Iterator<Item = D::ImageState>,
+    copies: &mut Vec<BufferCopy<'a, D>>,
+    image_copies: &mut Vec<ImageCopy<'a, D>>,
+) -> Result<(), ReadError> {
+    let Some(buffer) = &read.buffer else { return Ok(()) };
+    let all = read.shared.rows();
+    match &read.source {
+        Source::Buffer { buffer: from, offset } => copies.extend(all.iter().map(|rows| BufferCopy {
+            from,
+            from_offset: *offset,
+            to: buffer.handle_ref(),
+            to_offset: rows.offset,
+            size: rows.row,
+        })),
+        Source::Image { image, states: of, shape, part, .. } => {
+            let copied = CopiedPart::<D>::new(shape, of, part)?;
+            // The states come last: the iterator has more, for the reads after this one.
+            let placed = copied.regions_with_texels().zip(&*all);
+            image_copies.extend(placed.zip(states).map(|((found, rows), state)| ImageCopy {
+                buffer: buffer.handle_ref(),
+                buffer_offset: rows.offset,
+                row_pitch: rows.pitch,
+                rows: found.rows(),
+                image,
+                mip_level: found.region.mip_level,
+                array_layer: found.region.array_layer,
+                aspect: found.region.aspect,
+                origin: found.region.origin,
+                extent: found.region.extent,
+                texels: copied.texels,
+                direction: CopyDirection::OutOfImage,
+                before: state,
+                after: state,
+            }));
+        }
     }
-    out
+    Ok(())
+}
+
+/// Takes the elements out of a list of which `is_out` is true, in any order. The others stay in theirs.
+fn take_out<T>(list: &mut Vec<T>, mut is_out: impl FnMut(&mut T) -> bool) -> Vec<T> {
+    let mut kept = 0;
+    for at in 0..list.len() {
+        if !is_out(&mut list[at]) {
+            list.swap(kept, at);
+            kept += 1;
+        }
+    }
+    list.split_off(kept)
 }
 
 impl<D: Device> Pending<D> {
@@ -600,7 +641,7 @@ impl<D: Device> Pending<D> {
 }
 
 impl<D: Device> Batches<D> {
-    /// Returns a buffer of at least `size` bytes that nothing uses.
+    /// Returns a buffer of at least `size` bytes that nothing uses, which is kept.
     fn buffer(&mut self, memory: &OwningAllocator<D>, size: u64) -> Result<Arc<MappedBuffer<D>>, ReadError> {
         let wanted = size.max(LEAST);
         // Also where nothing polls, as in a tool that waits for each read.
@@ -610,9 +651,10 @@ impl<D: Device> Batches<D> {
         }
         // Not one that is far too large, which a large read could use again.
         let fits = |kept: &Kept<D>| kept.is_free() && (wanted..=4 * wanted).contains(&kept.buffer.size());
-        let found = self.buffers.iter().enumerate().filter(|(_, kept)| fits(kept));
-        if let Some((index, _)) = found.min_by_key(|(_, kept)| kept.buffer.size()) {
-            return Ok(self.buffers.swap_remove(index).buffer);
+        let found = self.buffers.iter_mut().filter(|kept| fits(kept));
+        if let Some(kept) = found.min_by_key(|kept| kept.buffer.size()) {
+            kept.unused = 0;
+            return Ok(Arc::clone(&kept.buffer));
         }
         let create = |capacity, dedicated| {
             let desc = RingDesc::readback(capacity);
@@ -623,9 +665,23 @@ impl<D: Device> Batches<D> {
         // A power of two, so that the batches of a program, which are about as large as each other, find it again. Where the
         // heap is full, as little as will do, and no block around it.
         let rounded = wanted.checked_next_power_of_two().unwrap_or(wanted);
-        create(rounded, Dedicated::default())
+        let buffer = create(rounded, Dedicated::default())
             .or_else(|_| create(size, Dedicated::Always))
-            .map_err(ReadError::Memory)
+            .map_err(ReadError::Memory)?;
+        self.buffers.push(Kept { buffer: Arc::clone(&buffer), unused: 0 });
+        Ok(buffer)
+    }
+
+    /// Adds a read that was submitted, behind all others.
+    fn note_submitted(&mut self, point: TimelinePoint, shared: Arc<Shared>, buffer: Arc<MappedBuffer<D>>) {
+        self.reads.push_back(shared);
+        let is_same = |last: &&mut InFlight<D>| {
+            last.point == point && last.buffer.as_ref().is_some_and(|it| Arc::ptr_eq(it, &buffer))
+        };
+        match self.in_flight.back_mut().filter(is_same) {
+            Some(last) => last.reads += 1,
+            None => self.in_flight.push_back(InFlight { point, reads: 1, buffer: Some(buffer) }),
+        }
     }
 }
 
