@@ -99,6 +99,7 @@ impl<D: DescriptorDevice> Loader<'_, D> {
             for (y, row) in (first..).zip(rows.rows_mut()) {
                 decoder.row(levels[mip_level as usize], [ktx.side(mip_level), array_layer, y], row);
             }
+            Ok(())
         })?;
         Ok(image)
     }

@@ -71,30 +71,75 @@ impl Default for ImagePart {
 
 impl ImagePart {
     /// Chooses mip levels.
+    ///
+    /// ```
+    /// # use allotment::device::{ImagePart, ImageShape, TexelBlock};
+    /// # let mut shape = ImageShape::new([64, 64, 1], TexelBlock::new(4).into());
+    /// # (shape.mip_levels, shape.array_layers) = (7, 6);
+    /// let smaller = ImagePart::default().with_mip_levels(1..3);
+    /// assert_eq!(shape.part_bytes(&smaller)?, 6 * (32 * 32 + 16 * 16) * 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_mip_levels(self, mip_levels: Range<u32>) -> Self {
         Self { mip_levels: Some(mip_levels), ..self }
     }
 
     /// Chooses array layers: faces of a cube, say.
+    ///
+    /// ```
+    /// # use allotment::device::{ImagePart, ImageShape, TexelBlock};
+    /// # let mut shape = ImageShape::new([64, 64, 1], TexelBlock::new(4).into());
+    /// # (shape.mip_levels, shape.array_layers) = (7, 6);
+    /// let face = ImagePart::default().with_array_layers(2..3).with_mip_levels(0..1);
+    /// assert_eq!(shape.part_bytes(&face)?, 64 * 64 * 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_array_layers(self, array_layers: Range<u32>) -> Self {
         Self { array_layers: Some(array_layers), ..self }
     }
 
     /// Chooses one aspect: depth or stencil, or one plane.
+    ///
+    /// ```
+    /// use allotment::device::{ImageAspect, ImagePart, ImageShape, TexelBlock, TexelLayout};
+    ///
+    /// let (depth, stencil) = (Some(TexelBlock::new(4)), Some(TexelBlock::new(1)));
+    /// let shape = ImageShape::new([64, 64, 1], TexelLayout::DepthStencil { depth, stencil });
+    /// assert_eq!(shape.part_bytes(&ImagePart::default())?, 64 * 64 * (4 + 1));
+    /// assert_eq!(shape.part_bytes(&ImagePart::default().with_aspect(ImageAspect::Stencil))?, 64 * 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_aspect(self, aspect: ImageAspect) -> Self {
         Self { aspect: Some(aspect), ..self }
     }
 
     /// Chooses a box of texels, of one mip level and one aspect.
+    ///
+    /// ```
+    /// # use allotment::device::{ImagePart, ImageShape, TexelBlock};
+    /// # let mut shape = ImageShape::new([64, 64, 1], TexelBlock::new(4).into());
+    /// # (shape.mip_levels, shape.array_layers) = (7, 6);
+    /// let glyph = ImagePart::default().with_mip_levels(0..1).with_array_layers(0..1).with_region([32, 8, 0], [16, 16, 1]);
+    /// assert_eq!(shape.part_bytes(&glyph)?, 16 * 16 * 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_region(self, origin: [u32; 3], extent: [u32; 3]) -> Self {
         Self { region: Some((origin, extent)), ..self }
     }
 
     /// Sets the order in which bytes have mip levels and array layers.
+    ///
+    /// ```
+    /// use allotment::device::{ImageDataOrder, ImagePart};
+    ///
+    /// let of_ktx2_file = ImagePart::default().with_order(ImageDataOrder::MipMajor);
+    /// assert_eq!(ImagePart::default().order, ImageDataOrder::LayerMajor, "that of DDS files");
+    /// # let _ = of_ktx2_file;
+    /// ```
     #[must_use]
     pub fn with_order(self, order: ImageDataOrder) -> Self {
         Self { order, ..self }
@@ -102,6 +147,17 @@ impl ImagePart {
 
     /// Says what the texel blocks are, of an image whose format is one of an extension that the library does not know. Of
     /// other formats it has to be their own block, which is checked.
+    ///
+    /// ```
+    /// use allotment::device::{ImagePart, ImageShape, TexelBlock, TexelLayout};
+    ///
+    /// let shape = ImageShape::new([64, 64, 1], TexelLayout::Unknown);
+    /// assert!(shape.part_bytes(&ImagePart::default()).is_err());
+    /// // SAFETY: the format has blocks of 8 × 4 texels in 8 bytes, as its extension says.
+    /// let part = unsafe { ImagePart::default().with_texel(TexelBlock { bytes: 8, width: 8, height: 4 }) };
+    /// assert_eq!(shape.part_bytes(&part)?, 8 * 16 * 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Safety
     ///

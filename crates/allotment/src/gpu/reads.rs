@@ -128,6 +128,21 @@ impl<'a, D: Device> Reads<'a, D> {
     /// Submits reads that are pending, waits until this one is there, for at most
     /// [`GpuDesc::timeout`](super::GpuDesc::timeout), and returns its bytes: for tests and tools.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::ImagePart;
+    ///
+    /// let picture = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("picture"))?;
+    /// gpu.uploads().write_image(&picture, &[7; 64 * 64 * 4])?;
+    /// let corner = ImagePart::default().with_region([60, 60, 0], [4, 4, 1]);
+    /// let read = gpu.reads().read_image(&picture, &corner)?;
+    /// assert_eq!(gpu.reads().wait(&read)?, [7; 4 * 4 * 4]); // it also submitted the read, and the upload before
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ReadError`], [`WrongTracker`](ReadError::WrongTracker) for a read of another `Gpu`; the handle can be waited for again after [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut).

@@ -1,12 +1,15 @@
 //! Writes to buffers and images from any thread, over the one uploader of a [`Gpu`](super::Gpu).
 
+use core::error::Error;
 use core::fmt;
 use std::io;
 
 use crate::device::{Device, QueueIndex};
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{Buffer, Image};
-use crate::upload::{ImageRows, ImageWrite, UploadError, UploadHandle, Uploader, UploaderStatistics};
+use crate::upload::{
+    FillError, ImageRows, ImageWrite, UploadError, UploadHandle, Uploader, UploaderStatistics,
+};
 
 /// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
 ///
@@ -202,9 +205,26 @@ impl<'a, D: Device> Uploads<'a, D> {
 
     /// Writes an image, or a part of it, from a reader, as [`Uploader::write_image_from`].
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::{ImageDataOrder, ImagePart};
+    ///
+    /// let desc = ImageDesc::new(64, 64, 4).with_mip_levels(2).with_array_layers(6);
+    /// let sky = gpu.create_image(&desc, &MemoryUsage::GpuOnly.with_name("sky"))?;
+    /// // All faces of the largest level, then those of the next: a `std::fs::File` behind its header, say.
+    /// let file: &[u8] = &[7; 6 * (64 * 64 + 32 * 32) * 4];
+    /// let part = ImagePart::default().with_order(ImageDataOrder::MipMajor);
+    /// gpu.uploads().write_image_from(&sky, &part.into(), file)?;
+    /// # gpu.wait(gpu.uploads().submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// [`UploadError`].
+    /// [`UploadError`], and [`UploadError::Read`] where the reader fails or ends.
     #[inline(never)]
     pub fn write_image_from(
         &self,
@@ -217,16 +237,35 @@ impl<'a, D: Device> Uploads<'a, D> {
 
     /// Writes an image, or a part of it, by a closure that fills rows in staging memory, as [`Uploader::write_image_with`].
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::ImageWrite;
+    ///
+    /// let noise = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("noise"))?;
+    /// let mut decoder = std::io::repeat(7);
+    /// gpu.uploads().write_image_with(&noise, &ImageWrite::default(), |rows| {
+    ///     for row in rows.rows_mut() {
+    ///         std::io::Read::read_exact(&mut decoder, row)?; // an error of any type
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # gpu.wait(gpu.uploads().submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// [`UploadError`].
+    /// [`FillError`].
     #[inline(never)]
     pub fn write_image_with(
         &self,
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
-        fill: impl FnMut(&mut ImageRows<'_>),
-    ) -> Result<(), UploadError> {
+        fill: impl FnMut(&mut ImageRows<'_>) -> Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> Result<(), FillError> {
         self.uploader.write_image_with_as(self.handle, to, write, fill)
     }
 

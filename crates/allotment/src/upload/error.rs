@@ -188,6 +188,9 @@ pub enum UploadError {
     WaitsForItself {
         /// The point to wait for.
         point: TimelinePoint,
+        /// Name of the target, if it has one; none of [`Uploader::wait_for`](super::Uploader::wait_for), which is about all that
+        /// is staged.
+        name: ShortName,
     },
     /// Queues cannot write to this memory type, and the CPU must not while a queue may read the memory.
     ReadOnly {
@@ -223,7 +226,7 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// The reader of the texels returned an error. What it had read before may be written.
+    /// The reader of the texels returned an error. What it had read before may be written: write the image again.
     Read {
         /// The kind of its error; [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) where it has fewer bytes than the
         /// texels.
@@ -249,6 +252,67 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
+}
+
+/// Why texels were not written by a closure: [`Uploader::write_image_with`](super::Uploader::write_image_with).
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::{FillError, ImageWrite};
+///
+/// let icon = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("icon"))?;
+/// let written = gpu.uploads().write_image_with(&icon, &ImageWrite::default(), |rows| {
+///     rows.rows_mut().for_each(|row| row.fill(7));
+///     Err("the file ends in the middle of a block".into()) // or the `?` of a decoder
+/// });
+/// match written {
+///     Err(FillError::Fill { error, .. }) => assert!(error.to_string().contains("ends in the middle")),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FillError {
+    /// The image cannot be written, or staging memory or the queue refused.
+    Upload(UploadError),
+    /// The closure returned an error. The texels of the calls before may be written: write the image again.
+    Fill {
+        /// That error.
+        error: Box<dyn Error + Send + Sync>,
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
+}
+
+impl fmt::Display for FillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upload(error) => error.fmt(f),
+            Self::Fill { error, name } => {
+                name.begin(f)?;
+                write!(f, "the closure that writes the texels failed: {error}")
+            }
+        }
+    }
+}
+
+impl Error for FillError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Upload(error) => Some(error),
+            Self::Fill { error, .. } => Some(&**error),
+        }
+    }
+}
+
+impl From<UploadError> for FillError {
+    fn from(error: UploadError) -> Self {
+        Self::Upload(error)
+    }
 }
 
 /// Why a write ended before all of its bytes were staged.
@@ -322,7 +386,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, UnknownState, Read, TimedOut, Interrupted], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, Full, Device, WaitsForItself, ReadOnly, ImageCopy, Size, UnknownState, Read, TimedOut, Interrupted], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -347,7 +411,10 @@ impl fmt::Display for UploadError {
                 if source.is_callers() { source.fmt(f) } else { write!(f, "the queue refused: {source}") }
             }
             Self::NoSuchQueue { queue } => DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
-            Self::WaitsForItself { point } => DeviceError::WaitsForItself { point: *point }.fmt(f),
+            Self::WaitsForItself { point, name } => {
+                name.begin(f)?;
+                DeviceError::WaitsForItself { point: *point }.fmt(f)
+            }
             Self::ReadOnly { memory_type, name } => {
                 name.begin(f)?;
                 write!(

@@ -18,11 +18,12 @@
 //! An exclusive image may belong to another family than the queue for images: `lane/hand_over.rs` says which queue copies to it
 //! then.
 
+use core::error::Error;
 use std::io;
 use std::sync::Arc;
 
 use super::copied_part::CopiedPart;
-use super::error::UploadError;
+use super::error::{FillError, UploadError};
 use super::handle::UploadHandle;
 use super::image_write::{ImageRows, ImageWrite, InPlace, Reader, TexelSource};
 use super::lane::{HeldLevels, LaneState, Level, Piece, StagedImage};
@@ -103,7 +104,8 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        self.write_image_by(handle, to, write, Some(bytes.len() as u64), bytes)
+        let length = bytes.len() as u64;
+        self.write_image_by(handle, to, write, Some(length), &mut &*bytes)
     }
 
     /// Writes a part of an image, or all of it, from a reader: a file, or a decompressor. It reads the texels straight into
@@ -145,12 +147,12 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         reader: impl io::Read,
     ) -> Result<(), UploadError> {
-        self.write_image_by(handle, to, write, None, Reader(reader))
+        self.write_image_by(handle, to, write, None, &mut Reader(reader))
     }
 
     /// Writes a part of an image, or all of it, by a closure that fills rows in staging memory: for a decompressor, whose
     /// output need not be copied. It is called in the order of the part, for each region once or several times, with as many
-    /// rows as are staged at once; no lock is held meanwhile.
+    /// rows as are staged at once; no lock is held meanwhile. Where it returns an error, the write ends.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -166,20 +168,22 @@ impl<D: Device> Uploader<D> {
     ///     for (y, row) in (first..).zip(rows.rows_mut()) {
     ///         row.fill(y as u8);
     ///     }
+    ///     Ok(()) // or an error of any type
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The errors of [`write_image`](Self::write_image).
+    /// [`FillError::Upload`] with the errors of [`write_image`](Self::write_image), and [`FillError::Fill`] with that of the
+    /// closure: the texels before may be written then.
     #[inline(never)]
     pub fn write_image_with(
         &self,
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
-        fill: impl FnMut(&mut ImageRows<'_>),
-    ) -> Result<(), UploadError> {
+        fill: impl FnMut(&mut ImageRows<'_>) -> Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> Result<(), FillError> {
         self.write_image_with_as(None, to, write, fill)
     }
 
@@ -189,9 +193,14 @@ impl<D: Device> Uploader<D> {
         handle: Option<&UploadHandle>,
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
-        fill: impl FnMut(&mut ImageRows<'_>),
-    ) -> Result<(), UploadError> {
-        self.write_image_by(handle, to, write, None, InPlace(fill))
+        fill: impl FnMut(&mut ImageRows<'_>) -> Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> Result<(), FillError> {
+        let mut source = InPlace::new(fill);
+        let written = self.write_image_by(handle, to, write, None, &mut source);
+        match source.error {
+            Some(error) => Err(FillError::Fill { error, name: to.short_name() }),
+            None => Ok(written?),
+        }
     }
 
     fn write_image_by(
@@ -200,7 +209,7 @@ impl<D: Device> Uploader<D> {
         to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         length: Option<u64>,
-        mut source: impl TexelSource,
+        source: &mut impl TexelSource,
     ) -> Result<(), UploadError> {
         // An owner may move an image, but its shape stays.
         let shape = to.with_owned(|owned, _| owned.shape().copied());
@@ -242,8 +251,8 @@ impl<D: Device> Uploader<D> {
                 // It may be in use: by work of any queue.
                 write_of.points = self.tracker().submitted();
             }
-            for region in self.copy_regions(&write_of, regions, &mut source, written)? {
-                self.stage_region(&write_of, &region, &mut source, written)?;
+            for region in self.copy_regions(&write_of, regions, source, written)? {
+                self.stage_region(&write_of, &region, source, written)?;
             }
             Ok(())
         })

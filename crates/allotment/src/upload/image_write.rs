@@ -1,5 +1,6 @@
 //! What of an image an upload writes, the state afterwards, and where the texels come from.
 
+use core::error::Error;
 use core::fmt;
 
 use super::error::UploadError;
@@ -167,13 +168,25 @@ impl<R: std::io::Read> TexelSource for Reader<R> {
 }
 
 /// A closure of the caller.
-pub(super) struct InPlace<F>(pub(super) F);
+pub(super) struct InPlace<F> {
+    fill: F,
+    /// Its error, which is of any type. The write ends with one of its own.
+    pub(super) error: Option<Box<dyn Error + Send + Sync>>,
+}
 
-impl<F: FnMut(&mut ImageRows<'_>)> TexelSource for InPlace<F> {
+impl<F> InPlace<F> {
+    pub(super) fn new(fill: F) -> Self {
+        Self { fill, error: None }
+    }
+}
+
+impl<F: FnMut(&mut ImageRows<'_>) -> Result<(), Box<dyn Error + Send + Sync>>> TexelSource for InPlace<F> {
     const IS_CALLERS: bool = true;
 
     fn fill(&mut self, rows: &mut ImageRows<'_>) -> Result<(), UploadError> {
-        (self.0)(rows);
-        Ok(())
+        (self.fill)(rows).map_err(|error| {
+            self.error = Some(error);
+            UploadError::Read { kind: std::io::ErrorKind::Other, name: ShortName::NONE }
+        })
     }
 }

@@ -62,7 +62,7 @@ mod uploader_desc;
 
 pub use crate::lifetime::WaitFor;
 pub use arena::{ArenaStatistics, UploadArena};
-pub use error::{Interruption, ReadbackError, RingError, UploadError};
+pub use error::{FillError, Interruption, ReadbackError, RingError, UploadError};
 pub use handle::{UploadHandle, UploadStatus};
 pub use image_write::{ImageRows, ImageWrite};
 pub use lane::WhenFull;

@@ -657,7 +657,7 @@ impl<D: Device> Uploader<D> {
             let is_own = self.lanes().any(|lane| lane.queue() == queue);
             if is_own && point.value > device.submitted(queue) {
                 // A batch submitted to the same queue would wait for work behind it: a deadlock.
-                return Err(UploadError::WaitsForItself { point });
+                return Err(UploadError::WaitsForItself { point, name: ShortName::NONE });
             }
             let is_future = point.value > device.submitted(queue);
             self.lanes().try_for_each(|lane| lane.wait_for(point, is_future))

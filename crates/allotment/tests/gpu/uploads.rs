@@ -1,11 +1,13 @@
 //! Uploads without and with a frame.
 
-use allotment::AllocatorDesc;
-use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission};
+use allotment::device::{
+    BufferCopy, BufferDesc, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, Submission,
+};
 use allotment::gpu::{Gpu, GpuDesc, GpuError};
 use allotment::memory::blocks::BlockSizes;
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
-use allotment::upload::{UploadError, UploaderDesc};
+use allotment::upload::{FillError, ImageWrite, UploadError, UploadHandle, UploadStatus, UploaderDesc};
+use allotment::{AllocatorDesc, MemoryUsage};
 
 use crate::rig::{QUEUE, Rig, options};
 
@@ -44,6 +46,49 @@ fn commands_wait_for_the_uploads_before_them() {
     frame.end().unwrap();
     assert_eq!(rig.copied(&ticket), [7; 4096]);
     drop((buffer, ticket));
+    rig.finish();
+}
+
+#[test]
+fn a_closure_that_fails_ends_the_write_with_its_own_error() {
+    let mut uploader = UploaderDesc::default();
+    uploader.staging = 32 << 10;
+    let rig = Rig::with(GpuDesc::default().with_uploader(uploader));
+    let desc = ImageDesc::new(64, 64, 4);
+    let picture = rig.gpu.create_image(&desc, &MemoryUsage::GpuOnly.with_name("picture")).unwrap();
+    let whole = ImageWrite::default();
+    // More often than staging memory has space for, should a write keep its own.
+    for failing in (0..4).cycle().take(40) {
+        let (handle, mut calls) = (UploadHandle::new(), 0);
+        let written = rig.gpu.uploads().with_handle(&handle).write_image_with(&picture, &whole, |rows| {
+            calls += 1;
+            rows.rows_mut().for_each(|row| row.fill(calls));
+            if calls > failing { Err(format!("block {calls} has no mode").into()) } else { Ok(()) }
+        });
+        let error = written.unwrap_err();
+        assert_eq!(calls, failing + 1, "it is not called again");
+        assert!(error.to_string().contains(&format!("block {calls} has no mode")), "{error}");
+        assert!(error.to_string().contains("picture"), "{error}");
+        let FillError::Fill { error, .. } = error else { panic!("{error}") };
+        assert_eq!(error.to_string(), format!("block {calls} has no mode"));
+        rig.gpu.wait(rig.gpu.uploads().submit().unwrap()).unwrap();
+        rig.gpu.reclaim();
+        assert_eq!(handle.status(), UploadStatus::Lost);
+    }
+    rig.gpu
+        .uploads()
+        .write_image_with(&picture, &whole, |rows| {
+            rows.rows_mut().for_each(|row| row.fill(9));
+            Ok(())
+        })
+        .unwrap();
+    let read = rig.gpu.reads().read_image(&picture, &ImagePart::default()).unwrap();
+    assert_eq!(rig.gpu.reads().wait(&read).unwrap(), [9; 64 * 64 * 4]);
+    // What the library refuses is not the closure's.
+    rig.gpu.uploads().stop();
+    let refused = rig.gpu.uploads().write_image_with(&picture, &whole, |_| Err("not called".into()));
+    assert!(matches!(refused, Err(FillError::Upload(UploadError::Interrupted { .. }))), "{refused:?}");
+    drop((picture, read));
     rig.finish();
 }
 

@@ -35,7 +35,7 @@ use crate::device::{
     Device, OwnedPart, OwnershipTransfer, QueueIndex, Submission, TexelLayout, TimelinePoint,
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
-use crate::memory::{AllocationId, OwningAllocator};
+use crate::memory::{AllocationId, OwningAllocator, ShortName};
 use crate::upload::error::UploadError;
 
 /// A range of a buffer that the lane's queue has written, or is going to.
@@ -324,7 +324,7 @@ impl<D: Device> LaneState<D> {
         range: Option<(AllocationId, u64, u64)>,
     ) -> Result<(), UploadError> {
         if let Some(point) = self.hand_over.future(device) {
-            return Err(UploadError::WaitsForItself { point });
+            return Err(UploadError::WaitsForItself { point, name: ShortName::NONE });
         }
         let Some(range) = range else { return Ok(()) };
         let points = self.hand_over.acquires_of(range);

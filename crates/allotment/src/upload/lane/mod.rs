@@ -51,7 +51,7 @@ use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
 #[cfg(test)]
 use crate::device::{Submission, TimelineValue};
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
-use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
+use crate::memory::{AllocationId, MappedBuffer, OwningAllocator, ShortName};
 use crate::sync::{locked, try_locked};
 use allotment_suballoc::Alignment;
 
@@ -307,7 +307,7 @@ impl<D: Device> Lane<D> {
         let mut state = self.lock();
         if is_future && self.is_foreign() {
             if state.hand_over.is_open() {
-                return Err(UploadError::WaitsForItself { point });
+                return Err(UploadError::WaitsForItself { point, name: ShortName::NONE });
             }
             state.hand_over.note_future(point);
         }

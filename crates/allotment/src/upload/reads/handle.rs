@@ -22,7 +22,24 @@ use crate::memory::{AccessError, MappedBuffer};
 use crate::sync::locked;
 use crate::upload::completion::{Panics, Waiters};
 
-/// How far a read is.
+/// How far a read is. Returned by [`ReadHandle::status`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::ReadStatus;
+///
+/// let counters = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("counters"))?;
+/// let read = gpu.reads().read_buffer(&counters, 0, 64)?;
+/// assert_eq!(read.status(), ReadStatus::Pending);
+/// let point = gpu.reads().submit()?.expect("there is a read");
+/// assert!(matches!(read.status(), ReadStatus::Submitted(_) | ReadStatus::Ready));
+/// gpu.wait(point)?;
+/// assert_eq!(read.status(), ReadStatus::Ready);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadStatus {

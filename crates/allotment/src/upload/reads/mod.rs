@@ -169,7 +169,21 @@ impl<D: Device> Drop for Read<D> {
     }
 }
 
-/// Counts of reads.
+/// Counts of reads. Returned by [`Reads::statistics`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let counters = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("counters"))?;
+/// let reads = [0, 64].map(|offset| gpu.reads().read_buffer(&counters, offset, 64).unwrap());
+/// assert_eq!(gpu.reads().statistics().pending, 2);
+/// gpu.begin_frame()?.end()?;
+/// let counts = gpu.reads().statistics();
+/// assert_eq!((counts.pending, counts.submissions), (0, 1), "both are one submission");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadStatistics {

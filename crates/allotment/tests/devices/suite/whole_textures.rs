@@ -120,6 +120,7 @@ impl<'s, 'g, F: Fixture> Texture<'s, 'g, F> {
                         row.copy_from_slice(now);
                         left = later;
                     }
+                    Ok(())
                 };
                 uploader.write_image_with(image, &write, fill).unwrap();
                 assert!(left.is_empty());
@@ -360,6 +361,7 @@ fn a_texture_is_handed_over_when_all_of_it_is_written<F: Fixture>(gpu: &Gpu<F>) 
                     row.copy_from_slice(now);
                     left = later;
                 }
+                Ok(())
             };
             uploader.write_image_with(&texture.image, &write, fill).unwrap();
             assert!(pieces > 10, "{pieces}");
