@@ -99,8 +99,7 @@ pub(crate) fn bind_buffer<D: DescriptorDevice>(
     buffer: &std::sync::Arc<Buffer<D>>,
     range: Range<u64>,
 ) -> Result<(), allotment::descriptor::DescriptorError> {
-    // SAFETY: the buffer was created for this use.
-    unsafe { set.bind_buffer(binding, at, buffer, range, BufferUse::ReadOnly) }
+    set.bind_buffer(binding, at, buffer, range, BufferUse::ReadOnly)
 }
 
 /// Inserts a descriptor of 256 bytes of a buffer that was created with the usage for descriptors.
@@ -109,8 +108,7 @@ pub(crate) fn insert_buffer<D: DescriptorDevice>(
     buffer: &std::sync::Arc<Buffer<D>>,
     range: Range<u64>,
 ) -> Result<allotment::descriptor::DescriptorSlot, allotment::descriptor::DescriptorError> {
-    // SAFETY: the buffer was created for this use.
-    unsafe { heap.insert_buffer(buffer, range, BufferUse::ReadOnly) }
+    heap.insert_buffer(buffer, range, BufferUse::ReadOnly)
 }
 
 /// Returns a description of a buffer in the API's own terms, with exactly these usages.

@@ -41,8 +41,7 @@ struct Address<D: DescriptorDevice> {
 
 impl<D: DescriptorDevice> Address<D> {
     fn bind_building(&mut self, binding: usize, building: &Building<D>) -> Outcome {
-        // SAFETY: the reader described the buffer for this use.
-        unsafe { self.set.bind_buffer(binding, 0, &building.buffer, 0..SHOWN, BufferUse::ReadOnly) }?;
+        self.set.bind_buffer(binding, 0, &building.buffer, 0..SHOWN, BufferUse::ReadOnly)?;
         self.buildings[binding] = building.number;
         Ok(())
     }

@@ -15,10 +15,12 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::binding_layout::{BindFrequency, BindingLayout};
+use super::buffer_view::BufferView;
 use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
 use super::fill::DescriptorFill;
 use super::image_view::ImageView;
+use super::owned_view::OwnedView;
 use super::range::DescriptorRange;
 use super::relocatable_bindings::{DynamicFollow, RelocatableBindings};
 use super::shader_visible_heap::WriteTarget;
@@ -26,7 +28,7 @@ use super::shown::Shown;
 use super::slots::KeepAlive;
 use super::texel_view::TexelBufferView;
 use super::transient::{TableLocation, TransientDescriptors};
-use crate::device::{BufferUse, DescriptorDevice};
+use crate::device::{BufferUse, BufferViewDesc, DescriptorDevice};
 use crate::memory::{Buffer, Image};
 use crate::sync::locked;
 
@@ -81,15 +83,13 @@ pub struct BoundSet {
 ///
 /// let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
 /// let material = Arc::new(memory.create_buffer(&BufferDesc::new(256).into(), &desc)?);
-/// // SAFETY: buffers of the simulated device can be used for anything.
-/// unsafe { set.bind_buffer(0, 0, &material, 0..256, BufferUse::ReadOnly) }?;
+/// set.bind_buffer(0, 0, &material, 0..256, BufferUse::ReadOnly)?;
 /// drop(material); // The set has it.
 ///
 /// let recording = tracker.record("a frame");
 /// let mut transient = heap.begin(&recording)?;
 /// let instance = Arc::new(memory.create_buffer(&BufferDesc::new(256).into(), &desc)?);
-/// // SAFETY: as above.
-/// unsafe { set.bind_buffer(1, 0, &instance, 0..256, BufferUse::ReadOnly) }?;
+/// set.bind_buffer(1, 0, &instance, 0..256, BufferUse::ReadOnly)?;
 /// let draw = set.commit(&mut transient)?;
 /// println!("tables at {:?} and {:?}", draw.table, draw.dynamic);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -270,8 +270,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// }
     /// let layout = gpu.descriptors()?.binding_layout(&[Binding::mutable("material")])?;
     /// let mut set = BindingSet::new(&layout)?;
-    /// // SAFETY: buffers of the simulated device can be used for anything.
-    /// unsafe { set.bind_buffer(0, 0, &buffers[4], 0..256, BufferUse::ReadOnly) }?;
+    /// set.bind_buffer(0, 0, &buffers[4], 0..256, BufferUse::ReadOnly)?; // on Vulkan: a storage buffer
     ///
     /// drop(buffers.remove(0)); // leaves a hole
     /// gpu.reclaim();
@@ -287,17 +286,14 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ///
     /// # Errors
     ///
-    /// Those of [`bind`](Self::bind), and [`DescriptorError::BadRange`] if the range is empty, exceeds the
-    /// buffer, is not aligned as its [use](BufferUse) requires, or is larger than the device allows;
-    /// [`DescriptorError::WrongDevice`] if the buffer belongs to another device.
-    ///
-    /// # Safety
-    ///
-    /// The buffer was created for this use: on Vulkan with `STORAGE_BUFFER` or `UNIFORM_BUFFER`, and
-    /// `SHADER_DEVICE_ADDRESS` if descriptors are in buffers; on Direct3D 12 with unordered access for
-    /// [`BufferUse::ReadWrite`].
+    /// Those of [`bind`](Self::bind); [`DescriptorError::BufferUsage`] for a buffer that was not created for this
+    /// [use](BufferUse): on Vulkan with `STORAGE_BUFFER` or `UNIFORM_BUFFER`, on Direct3D 12 with unordered access for
+    /// [`BufferUse::ReadWrite`]; [`DescriptorError::NoAddress`] without `SHADER_DEVICE_ADDRESS` if descriptors are in buffers;
+    /// [`DescriptorError::BadRange`] if the range is empty, exceeds the buffer, or is larger than the device allows;
+    /// [`DescriptorError::Misaligned`] if it is not aligned as its use requires; [`DescriptorError::WrongDevice`],
+    /// [`DescriptorError::WrongTracker`] if the buffer belongs to another device or tracker.
     #[inline(never)]
-    pub unsafe fn bind_buffer(
+    pub fn bind_buffer(
         &mut self,
         binding: usize,
         at: u32,
@@ -305,7 +301,9 @@ impl<D: DescriptorDevice> BindingSet<D> {
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<(), DescriptorError> {
-        let shown = Shown::buffer(&self.layout.inner.heap, buffer, range, usage)?;
+        let heap = &self.layout.inner.heap;
+        let desc = BufferViewDesc::new(range, usage);
+        let shown = Shown::bytes(heap.allocator(), heap.tracker(), buffer, desc)?;
         self.bind_shown(binding, at, shown)
     }
 
@@ -348,7 +346,8 @@ impl<D: DescriptorDevice> BindingSet<D> {
         image: &Arc<Image<D>>,
         view: &D::ImageViewInfo,
     ) -> Result<(), DescriptorError> {
-        let shown = Shown::image(&self.layout.inner.heap, image, view)?;
+        let heap = &self.layout.inner.heap;
+        let shown = Shown::of_image(heap.allocator(), heap.tracker(), image, view.clone())?;
         self.bind_shown(binding, at, shown)
     }
 
@@ -382,16 +381,45 @@ impl<D: DescriptorDevice> BindingSet<D> {
         at: u32,
         view: &Arc<ImageView<D>>,
     ) -> Result<(), DescriptorError> {
-        view.check_for(&self.layout.inner.heap)?;
-        if view.image().is_relocatable() {
-            return self.bind_shown(binding, at, view.shown().clone());
-        }
-        view.with_descriptor(|descriptor| {
-            self.bind(binding, at, descriptor, Some(Arc::clone(view) as KeepAlive))
-        })
+        view.check_for_shaders()?;
+        self.bind_owned(binding, at, view.view(), Arc::clone(view) as KeepAlive)
     }
 
-    /// Binds a buffer that shaders see as texels. The set keeps the view alive with its buffer.
+    /// Binds a view of a buffer, which the set keeps alive with the buffer. It follows moves as of a
+    /// [buffer](Self::bind_buffer).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::{BufferUse, BufferViewDesc};
+    ///
+    /// let lights = Arc::new(gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("lights"))?);
+    /// let desc = BufferViewDesc::new(0..4096, BufferUse::ReadOnly).with_stride(64);
+    /// let view = Arc::new(gpu.create_buffer_view(&lights, &desc)?);
+    /// let layout = gpu.descriptors()?.binding_layout(&[Binding::mutable("lights")])?;
+    /// let mut pass = BindingSet::new(&layout)?;
+    /// pass.bind_buffer_view(0, 0, &view)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind), [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
+    #[inline(never)]
+    pub fn bind_buffer_view(
+        &mut self,
+        binding: usize,
+        at: u32,
+        view: &Arc<BufferView<D>>,
+    ) -> Result<(), DescriptorError> {
+        self.bind_owned(binding, at, view.view(), Arc::clone(view) as KeepAlive)
+    }
+
+    /// Binds a buffer that shaders see as texels. The set keeps the view alive with its buffer. It follows moves as of a
+    /// [buffer](Self::bind_buffer).
     ///
     /// # Errors
     ///
@@ -403,9 +431,23 @@ impl<D: DescriptorDevice> BindingSet<D> {
         at: u32,
         view: &Arc<TexelBufferView<D>>,
     ) -> Result<(), DescriptorError> {
-        view.check_for(&self.layout.inner.heap)?;
-        let keep = Arc::clone(view) as KeepAlive;
-        view.with_descriptor(|descriptor| self.bind(binding, at, descriptor, Some(keep)))
+        self.bind_owned(binding, at, view.view(), Arc::clone(view) as KeepAlive)
+    }
+
+    /// Binds a view. `keep` is its owner.
+    fn bind_owned(
+        &mut self,
+        binding: usize,
+        at: u32,
+        view: &OwnedView<D>,
+        keep: KeepAlive,
+    ) -> Result<(), DescriptorError> {
+        let heap = &self.layout.inner.heap;
+        view.shown().check_for(heap.allocator(), heap.tracker())?;
+        if view.shown().is_relocatable() {
+            return self.bind_shown(binding, at, view.shown().clone());
+        }
+        view.with_descriptor(|descriptor| self.bind(binding, at, descriptor, Some(Arc::clone(&keep))))
     }
 
     fn bind_shown(&mut self, binding: usize, at: u32, shown: Shown<D>) -> Result<(), DescriptorError> {

@@ -4,7 +4,8 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::{
-    DescriptorHeapType, DeviceError, ImageViewError, ImageViewUse, SamplerError, TexelBufferUse,
+    AddressError, BufferUse, BufferViewUses, DescriptorHeapType, DeviceError, ImageViewError, ImageViewUse,
+    SamplerError, TexelBufferUse,
 };
 use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::{ResourceError, ShortName};
@@ -259,9 +260,33 @@ pub enum DescriptorError {
     /// The view has no CPU descriptor: it was created without a heap of its type, or the device has no descriptors of this
     /// type. Use its handle.
     NoDescriptor {
-        /// What the view is for.
-        usage: ImageViewUse,
-        /// Name of the image, if it has one.
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
+    /// The buffer was not created to be seen by shaders in this way. Add the usage to its description.
+    BufferUsage {
+        /// What is missing.
+        missing: BufferViewUses,
+        /// What it was created to be seen as.
+        found: BufferViewUses,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
+    /// Descriptors of this device contain addresses of buffers, and the buffer has none.
+    NoAddress {
+        /// The reason.
+        reason: AddressError,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
+    /// An array has no structures of this size: they have a multiple of 4 bytes and at most
+    /// [`MAX_STRIDE`](crate::device::BufferViewDesc::MAX_STRIDE). Constants have none at all.
+    BadStride {
+        /// The size of a structure, in bytes.
+        stride: u32,
+        /// How shaders would see the buffer.
+        usage: BufferUse,
+        /// Name of the buffer, if it has one.
         name: ShortName,
     },
     /// The device has no texel buffers of this format for this use. Choose another one of those that it has to have.
@@ -270,11 +295,6 @@ pub enum DescriptorError {
         format: u32,
         /// How shaders would see it.
         usage: TexelBufferUse,
-        /// Name of the buffer, if it has one.
-        name: ShortName,
-    },
-    /// The buffer is relocatable, and views of it as texels do not follow moves. Create it pinned.
-    Relocatable {
         /// Name of the buffer, if it has one.
         name: ShortName,
     },
@@ -304,9 +324,11 @@ impl DescriptorError {
             | Self::Misaligned { name, .. }
             | Self::InvalidView { name, .. }
             | Self::NotForShaders { name, .. }
-            | Self::NoDescriptor { name, .. }
-            | Self::TexelFormat { name, .. }
-            | Self::Relocatable { name } => name.get(),
+            | Self::NoDescriptor { name }
+            | Self::BufferUsage { name, .. }
+            | Self::NoAddress { name, .. }
+            | Self::BadStride { name, .. }
+            | Self::TexelFormat { name, .. } => name.get(),
             Self::NoSuchElement { name, .. }
             | Self::WrongBinding { name, .. }
             | Self::AlreadySet { name, .. }
@@ -460,17 +482,39 @@ impl fmt::Display for DescriptorError {
                     "shaders see no {usage} through a heap, bind the view by its CPU descriptor, or its handle in a descriptor set of your own"
                 )
             }
-            Self::NoDescriptor { usage, name } => {
+            Self::NoDescriptor { name } => {
                 name.begin(f)?;
-                write!(f, "the view as {usage} has no CPU descriptor, use its handle or create it with a heap of its type")
+                f.write_str("the view has no CPU descriptor, use its handle or create it with a heap of its type")
+            }
+            Self::BufferUsage { missing, found, name } => {
+                name.begin(f)?;
+                if found.contains(BufferViewUses::ACCELERATION_STRUCTURE) {
+                    return write!(
+                        f,
+                        "the buffer has an acceleration structure and was not created as {missing}: slots and sets have no \
+                         acceleration structures on Vulkan, bind it in a descriptor set of your own; on Direct3D 12, describe it \
+                         by its address with `d3d12::Descriptor::shader_resource`"
+                    );
+                }
+                write!(f, "the buffer was not created as {missing}, add this to the usage in its description")
+            }
+            Self::NoAddress { reason, name } => {
+                name.begin(f)?;
+                write!(f, "descriptors contain addresses of buffers, and the buffer has none: {reason}")
+            }
+            Self::BadStride { stride, usage, name } => {
+                name.begin(f)?;
+                if *usage == BufferUse::Constants {
+                    return f.write_str("constants are no array of structures, leave the stride out");
+                }
+                write!(
+                    f,
+                    "structures of {stride} bytes cannot be bound, their size must be a multiple of 4 from 4 to 2048 bytes"
+                )
             }
             Self::TexelFormat { format, usage, name } => {
                 name.begin(f)?;
                 write!(f, "the device has no {usage} of format {format}, choose another format")
-            }
-            Self::Relocatable { name } => {
-                name.begin(f)?;
-                f.write_str("a view of a buffer as texels does not follow moves, create the buffer pinned")
             }
             Self::InvalidSampler(error) => error.fmt(f),
             Self::Device(error) if error.is_callers() => error.fmt(f),
@@ -485,6 +529,7 @@ impl Error for DescriptorError {
         match self {
             Self::Device(error) => Some(error),
             Self::InvalidView { error, .. } => Some(error),
+            Self::NoAddress { reason, .. } => Some(reason),
             Self::Memory(error) => Some(error),
             _ => None,
         }

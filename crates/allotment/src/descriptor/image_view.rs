@@ -1,25 +1,15 @@
 //! Views of images with an owner: what a render pass binds, what a bindless slot shows, what an engine's own descriptor sets
-//! name.
-//!
-//! ```text
-//!   ImageView ──► what it shows: the image, and the API's description       shared with sets and slots (`shown.rs`)
-//!             └─► what was made of it, dropped once the GPU is done:
-//!                   the descriptor in a CPU heap ─► the view of the device ─► the image
-//! ```
-//!
-//! A view of an image that moves is made anew, when it is used after the move; the old one waits for the GPU.
+//! name. How they are made and dropped: `owned_view.rs`.
 
 use core::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
+use super::cpu_heap::CpuDescriptorHeap;
 use super::error::DescriptorError;
-use super::shader_visible_heap::ShaderVisibleHeap;
-use super::shown::{Shown, View};
+use super::owned_view::{OwnedView, check_cpu_heap};
+use super::shown::Shown;
 use crate::device::{DescriptorDevice, ImageViewDesc, ImageViewError, ImageViewParameters, ImageViewUse};
-use crate::lifetime::Owned;
-use crate::memory::{Allocator, Image, OwningAllocator, ShortName};
-use crate::sync::locked;
+use crate::memory::{Image, OwningAllocator};
 
 /// A view of an image: an RTV, a DSV, an SRV, a UAV, an input attachment. It keeps its image alive, and its descriptor in a CPU
 /// heap. Dropping it, on any thread, retires all of it: it is destroyed once no open recording and no submission in flight can
@@ -45,79 +35,8 @@ use crate::sync::locked;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ImageView<D: DescriptorDevice> {
-    allocator: Arc<Allocator<D>>,
-    shown: Shown<D>,
+    view: OwnedView<D>,
     parameters: ImageViewParameters,
-    /// The heap of its descriptors, if it has any.
-    cpu_heap: Option<Arc<CpuDescriptorHeap<D>>>,
-    made: MadeView<D>,
-}
-
-/// Two kinds, so that a view of a pinned image has no lock.
-enum MadeView<D: DescriptorDevice> {
-    Pinned(Owned<Made<D>>),
-    /// Of the image as it was at the last use.
-    Relocatable(Mutex<Arc<Owned<Made<D>>>>),
-}
-
-/// What is destroyed once the GPU has finished with it, in this order.
-struct Made<D: DescriptorDevice> {
-    descriptor: Option<Descriptor<D>>,
-    view: View<D>,
-    _image: Arc<Image<D>>,
-}
-
-/// A descriptor in a CPU heap.
-struct Descriptor<D: DescriptorDevice> {
-    heap: Arc<CpuDescriptorHeap<D>>,
-    /// `None` only while it is dropped.
-    range: Option<CpuDescriptorRange>,
-}
-
-impl<D: DescriptorDevice> Drop for Descriptor<D> {
-    fn drop(&mut self) {
-        if let Some(range) = self.range.take() {
-            // At once: it was retired with its view.
-            let freed = self.heap.free(range);
-            debug_assert!(freed.is_ok(), "the range belongs to this heap");
-        }
-    }
-}
-
-impl<D: DescriptorDevice> Made<D> {
-    /// Makes a view of the image as it is now, and its descriptor.
-    #[track_caller]
-    fn new(
-        allocator: &Arc<Allocator<D>>,
-        shown: &Shown<D>,
-        image: &Arc<Image<D>>,
-        cpu_heap: Option<&Arc<CpuDescriptorHeap<D>>>,
-    ) -> Result<Self, DescriptorError> {
-        loop {
-            let view = shown.create_view(allocator)?;
-            let mut descriptor = None;
-            if let Some(heap) = cpu_heap {
-                let mut range = heap.allocate(1)?;
-                match shown.with_descriptor(&view, |it| heap.write(&mut range, 0, it)) {
-                    Ok(Ok(())) => {
-                        descriptor = Some(Descriptor { heap: Arc::clone(heap), range: Some(range) });
-                    }
-                    // The handle serves.
-                    Ok(Err(DescriptorError::TypeNotListed)) => heap.free(range)?,
-                    Ok(Err(error)) => {
-                        heap.free(range)?;
-                        return Err(error);
-                    }
-                    // Moved since the view was created.
-                    Err(_) => {
-                        heap.free(range)?;
-                        continue;
-                    }
-                }
-            }
-            return Ok(Self { descriptor, view, _image: Arc::clone(image) });
-        }
-    }
 }
 
 impl<D: DescriptorDevice> ImageView<D> {
@@ -137,31 +56,19 @@ impl<D: DescriptorDevice> ImageView<D> {
         image: &Arc<Image<D>>,
         desc: &ImageViewDesc,
     ) -> Result<Self, DescriptorError> {
-        let allocator = memory.allocator();
-        let device = allocator.device();
-        if let Some(heap) = cpu_heap {
-            if let Some(expected) = desc.usage.heap_type().filter(|&it| it != heap.heap_type()) {
-                return Err(DescriptorError::WrongKind { expected: heap.heap_type(), found: expected });
-            }
-            if heap.device_id() != device.id() {
-                return Err(DescriptorError::WrongDevice { name: ShortName::NONE });
-            }
+        let (allocator, tracker) = (memory.allocator(), memory.deletion_queue().tracker());
+        let cpu_heap = cpu_heap.zip(desc.usage.heap_type());
+        if let Some((heap, kind)) = cpu_heap {
+            check_cpu_heap(allocator, heap, kind)?;
         }
         let support = image.view_support();
         let invalid =
             |error: ImageViewError| DescriptorError::InvalidView { error, name: image.short_name() };
         let parameters = desc.resolve(&support).map_err(invalid)?;
-        let info = device.image_view_info(&support, &parameters).map_err(invalid)?;
-        let shown = Shown::Image { image: Arc::clone(image), info };
-        shown.check_for(allocator, memory.deletion_queue().tracker())?;
-        let cpu_heap = cpu_heap.filter(|_| desc.usage.heap_type().is_some());
-        let made = memory.deletion_queue().own(Made::new(allocator, &shown, image, cpu_heap)?);
-        let made = if image.is_relocatable() {
-            MadeView::Relocatable(Mutex::new(Arc::new(made)))
-        } else {
-            MadeView::Pinned(made)
-        };
-        Ok(Self { allocator: Arc::clone(allocator), shown, parameters, cpu_heap: cpu_heap.cloned(), made })
+        let info = allocator.device().image_view_info(&support, &parameters).map_err(invalid)?;
+        let shown = Shown::of_image(allocator, tracker, image, info)?;
+        let view = OwnedView::new(memory, cpu_heap.map(|(heap, _)| heap), shown)?;
+        Ok(Self { view, parameters })
     }
 
     /// Returns what the view is for.
@@ -179,10 +86,7 @@ impl<D: DescriptorDevice> ImageView<D> {
     /// Returns the image.
     #[must_use]
     pub fn image(&self) -> &Arc<Image<D>> {
-        match &self.shown {
-            Shown::Image { image, .. } => image,
-            Shown::Buffer { .. } => unreachable!("made of an image"),
-        }
+        self.view.shown().image()
     }
 
     /// Calls `work` with the device's view: on Vulkan it has the `VkImageView`, for framebuffers, rendering attachments and
@@ -193,8 +97,8 @@ impl<D: DescriptorDevice> ImageView<D> {
     ///
     /// [`DescriptorError::Device`], where the image was moved and the device refuses another view. Never for a pinned image.
     pub fn with<R>(&self, work: impl FnOnce(&D::ImageView) -> R) -> Result<R, DescriptorError> {
-        self.with_made(|made| match made.view.raw() {
-            Some(raw) => Ok(work(raw)),
+        self.view.with_view(|view| match view.image() {
+            Some(raw) => work(raw),
             None => unreachable!("an image has a view"),
         })
     }
@@ -207,65 +111,21 @@ impl<D: DescriptorDevice> ImageView<D> {
     ///
     /// [`DescriptorError::NoDescriptor`], and those of [`with`](Self::with).
     pub fn cpu_descriptor(&self) -> Result<u64, DescriptorError> {
-        self.with_made(|made| {
-            let range = made.descriptor.as_ref().and_then(|it| Some((&it.heap, it.range.as_ref()?)));
-            let (heap, range) = range.ok_or_else(|| DescriptorError::NoDescriptor {
-                usage: self.usage(),
-                name: self.image().short_name(),
-            })?;
-            heap.address(range)
-        })
-    }
-
-    fn with_made<R>(
-        &self,
-        work: impl FnOnce(&Made<D>) -> Result<R, DescriptorError>,
-    ) -> Result<R, DescriptorError> {
-        match &self.made {
-            MadeView::Pinned(made) => work(made),
-            MadeView::Relocatable(current) => work(&*self.current(current)?),
-        }
-    }
-
-    /// Returns the view of a relocatable image as it is now.
-    fn current(&self, current: &Mutex<Arc<Owned<Made<D>>>>) -> Result<Arc<Owned<Made<D>>>, DescriptorError> {
-        let before = Arc::clone(&locked(current));
-        if self.shown.is_shown_by(&before.view) {
-            return Ok(before);
-        }
-        // Without the lock, since it takes a driver call. Of two threads that make one, the later one's stays.
-        let made = Made::new(&self.allocator, &self.shown, self.image(), self.cpu_heap.as_ref())?;
-        let made = Arc::new(before.own_beside(made));
-        let before = core::mem::replace(&mut *locked(current), Arc::clone(&made));
-        drop(before);
-        Ok(made)
+        let descriptor = self.view.cpu_descriptor()?;
+        descriptor.ok_or_else(|| DescriptorError::NoDescriptor { name: self.image().short_name() })
     }
 
     /// Checks that shaders may see the view through a heap, or a table of it.
-    pub(super) fn check_for(&self, heap: &ShaderVisibleHeap<D>) -> Result<(), DescriptorError> {
+    pub(super) fn check_for_shaders(&self) -> Result<(), DescriptorError> {
         if !matches!(self.usage(), ImageViewUse::Sampled | ImageViewUse::Storage) {
             let (usage, name) = (self.usage(), self.image().short_name());
             return Err(DescriptorError::NotForShaders { usage, name });
         }
-        self.shown.check_for(heap.allocator(), heap.tracker())
+        Ok(())
     }
 
-    pub(super) fn shown(&self) -> &Shown<D> {
-        &self.shown
-    }
-
-    /// Calls `write` with the descriptor of the view; once more, where a move comes between.
-    pub(super) fn with_descriptor<R>(
-        &self,
-        mut write: impl FnMut(&D::Descriptor<'_>) -> Result<R, DescriptorError>,
-    ) -> Result<R, DescriptorError> {
-        loop {
-            let written =
-                self.with_made(|made| Ok(self.shown.with_descriptor(&made.view, &mut write).ok()))?;
-            if let Some(written) = written {
-                return written;
-            }
-        }
+    pub(super) fn view(&self) -> &OwnedView<D> {
+        &self.view
     }
 }
 

@@ -22,6 +22,7 @@
 //! | for | use |
 //! |---|---|
 //! | a view of an image: to render to, to sample, for descriptor sets of your own | [`ImageView`], an owner of it and of its descriptor |
+//! | constants, bytes or structures of a buffer | [`BufferView`] |
 //! | a buffer that shaders see as texels | [`TexelBufferView`] |
 //! | a view with the API's own description | a [`CpuDescriptorHeap`] of its type |
 //! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert_view`], [`insert_image`](ShaderVisibleHeap::insert_image), or [`insert`](ShaderVisibleHeap::insert) with a descriptor of your own: a [`DescriptorSlot`] |
@@ -66,6 +67,7 @@
 
 mod binding_layout;
 mod binding_set;
+mod buffer_view;
 mod cpu_heap;
 mod device_heap;
 mod error;
@@ -77,6 +79,7 @@ mod generation;
 mod heap_desc;
 mod heap_regions;
 mod image_view;
+mod owned_view;
 mod range;
 mod relocatable_bindings;
 mod sampler_cache;
@@ -92,6 +95,7 @@ mod transient;
 
 pub use binding_layout::{BindFrequency, Binding, BindingLayout};
 pub use binding_set::{BindingSet, BoundSet};
+pub use buffer_view::BufferView;
 pub use cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 pub use error::{DescriptorError, Region};
 pub use fill::DescriptorFill;

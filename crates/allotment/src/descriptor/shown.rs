@@ -1,83 +1,103 @@
 //! What a descriptor shows of a buffer or an image: enough to describe the resource again under another handle.
 
-use core::ops::Range;
 use std::sync::Arc;
 
 use super::error::DescriptorError;
-use super::shader_visible_heap::{ShaderVisibleHeap, Shared};
+use super::shader_visible_heap::Shared;
 use super::slots::KeepAlive;
-use crate::device::{BufferUse, DescriptorDevice};
+use crate::device::{BufferUse, BufferViewDesc, BufferViewUses, DescriptorDevice, TexelBufferDesc};
 use crate::lifetime::SubmissionTracker;
-use crate::memory::resource::{CellKey, Follower};
+use crate::memory::resource::{CellKey, Follower, NewHandle};
 use crate::memory::{Allocator, Buffer, Image, ShortName};
 
 /// A part of a resource that shaders see.
 pub(super) enum Shown<D: DescriptorDevice> {
-    Buffer { buffer: Arc<Buffer<D>>, range: Range<u64>, usage: BufferUse },
+    Buffer { buffer: Arc<Buffer<D>>, desc: BufferViewDesc },
+    Texels { buffer: Arc<Buffer<D>>, desc: TexelBufferDesc },
     Image { image: Arc<Image<D>>, info: D::ImageViewInfo },
 }
 
 impl<D: DescriptorDevice> Clone for Shown<D> {
     fn clone(&self) -> Self {
         match self {
-            Self::Buffer { buffer, range, usage } => {
-                Self::Buffer { buffer: Arc::clone(buffer), range: range.clone(), usage: *usage }
-            }
+            Self::Buffer { buffer, desc } => Self::Buffer { buffer: Arc::clone(buffer), desc: desc.clone() },
+            Self::Texels { buffer, desc } => Self::Texels { buffer: Arc::clone(buffer), desc: desc.clone() },
             Self::Image { image, info } => Self::Image { image: Arc::clone(image), info: info.clone() },
         }
     }
 }
 
 impl<D: DescriptorDevice> Shown<D> {
-    /// Checks a range of a buffer, for a heap.
+    /// Checks a view of bytes of a buffer, for what an allocator and a tracker are of.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BadRange`],
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BufferUsage`],
+    /// [`DescriptorError::NoAddress`], [`DescriptorError::BadStride`], [`DescriptorError::BadRange`],
     /// [`DescriptorError::Misaligned`].
-    pub(super) fn buffer(
-        heap: &ShaderVisibleHeap<D>,
+    pub(super) fn bytes(
+        allocator: &Allocator<D>,
+        tracker: &SubmissionTracker,
         buffer: &Arc<Buffer<D>>,
-        range: Range<u64>,
-        usage: BufferUse,
+        desc: BufferViewDesc,
     ) -> Result<Self, DescriptorError> {
-        let shown = Self::Buffer { buffer: Arc::clone(buffer), range: range.clone(), usage };
-        shown.check_for(heap.allocator(), heap.tracker())?;
-        let limits = heap.allocator().device().descriptor_limits();
-        let (start, end, available) = (range.start, range.end, buffer.size());
-        let most = limits.max_buffer_range(usage);
-        if start >= end || end > available || end - start > most {
-            return Err(DescriptorError::BadRange { start, end, available, most, name: buffer.short_name() });
-        }
-        // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
-        // whole words.
-        let unit = if usage == BufferUse::Constants { 256 } else { 4 };
-        let alignment = limits.buffer_alignment(usage);
-        if end % unit != 0 || !alignment.is_aligned(start) {
-            return Err(DescriptorError::Misaligned {
-                start,
-                end,
-                start_alignment: alignment.get(),
-                end_alignment: unit,
-                name: buffer.short_name(),
-            });
-        }
+        let shown = Self::Buffer { buffer: Arc::clone(buffer), desc: desc.clone() };
+        shown.check_for(allocator, tracker)?;
+        check_use(allocator.device(), buffer, desc.usage.flag())?;
+        check_bytes(allocator.device(), buffer, &desc)?;
         Ok(shown)
     }
 
-    /// Checks an image, for a heap.
+    /// Checks a view of a buffer as texels.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BufferUsage`],
+    /// [`DescriptorError::NoAddress`], [`DescriptorError::TexelFormat`], [`DescriptorError::BadRange`],
+    /// [`DescriptorError::Misaligned`].
+    pub(super) fn texels(
+        allocator: &Allocator<D>,
+        tracker: &SubmissionTracker,
+        buffer: &Arc<Buffer<D>>,
+        desc: TexelBufferDesc,
+    ) -> Result<Self, DescriptorError> {
+        let shown = Self::Texels { buffer: Arc::clone(buffer), desc: desc.clone() };
+        shown.check_for(allocator, tracker)?;
+        check_use(allocator.device(), buffer, desc.usage.flag())?;
+        check_texels(allocator.device(), buffer, &desc)?;
+        Ok(shown)
+    }
+
+    /// Checks an image.
     ///
     /// # Errors
     ///
     /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
-    pub(super) fn image(
-        heap: &ShaderVisibleHeap<D>,
+    pub(super) fn of_image(
+        allocator: &Allocator<D>,
+        tracker: &SubmissionTracker,
         image: &Arc<Image<D>>,
-        info: &D::ImageViewInfo,
+        info: D::ImageViewInfo,
     ) -> Result<Self, DescriptorError> {
-        let shown = Self::Image { image: Arc::clone(image), info: info.clone() };
-        shown.check_for(heap.allocator(), heap.tracker())?;
+        let shown = Self::Image { image: Arc::clone(image), info };
+        shown.check_for(allocator, tracker)?;
         Ok(shown)
+    }
+
+    /// Returns the image that a view of an image shows.
+    pub(super) fn image(&self) -> &Arc<Image<D>> {
+        match self {
+            Self::Image { image, .. } => image,
+            Self::Buffer { .. } | Self::Texels { .. } => unreachable!("made of an image"),
+        }
+    }
+
+    /// Returns the buffer that a view of a buffer shows.
+    pub(super) fn buffer(&self) -> &Arc<Buffer<D>> {
+        match self {
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer,
+            Self::Image { .. } => unreachable!("made of a buffer"),
+        }
     }
 
     /// Checks that the resource is of the device of an allocator, and that its owner waits for what the tracker tracks.
@@ -91,7 +111,7 @@ impl<D: DescriptorDevice> Shown<D> {
         tracker: &SubmissionTracker,
     ) -> Result<(), DescriptorError> {
         match self {
-            Self::Buffer { buffer, .. } => buffer
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer
                 .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker()))
                 .map_err(|error| error.of(buffer.short_name())),
             Self::Image { image, .. } => image
@@ -109,14 +129,14 @@ impl<D: DescriptorDevice> Shown<D> {
         }
         let heap: Arc<dyn Follower<D>> = Arc::clone(heap) as _;
         match self {
-            Self::Buffer { buffer, .. } => buffer.follow(&heap),
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer.follow(&heap),
             Self::Image { image, .. } => image.follow(&heap),
         }
     }
 
     pub(super) fn is_relocatable(&self) -> bool {
         match self {
-            Self::Buffer { buffer, .. } => buffer.is_relocatable(),
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer.is_relocatable(),
             Self::Image { image, .. } => image.is_relocatable(),
         }
     }
@@ -124,8 +144,17 @@ impl<D: DescriptorDevice> Shown<D> {
     /// Returns how often the resource was moved.
     pub(super) fn moves(&self) -> u32 {
         match self {
-            Self::Buffer { buffer, .. } => buffer.moves(),
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer.moves(),
             Self::Image { image, .. } => image.moves(),
+        }
+    }
+
+    /// Calls `work` while nothing moves the resource, which then counts as one that has contents. Waits for a step of another
+    /// thread: not for calls with a lock of a heap.
+    pub(super) fn kept_in_place<R>(&self, work: impl FnOnce() -> R) -> R {
+        match self {
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer.with_raw(|_| work()),
+            Self::Image { image, .. } => image.with_raw(|_| work()),
         }
     }
 
@@ -135,17 +164,24 @@ impl<D: DescriptorDevice> Shown<D> {
     ///
     /// [`DescriptorError::Device`].
     pub(super) fn create_view(&self, allocator: &Arc<Allocator<D>>) -> Result<View<D>, DescriptorError> {
-        match self {
-            Self::Buffer { .. } => Ok(View::none(allocator)),
-            // Within the lock of a relocatable image: a move could destroy the handle before the view is created.
-            Self::Image { image, .. } => image.with_owned(|owned, _| {
-                // Moves are counted under this lock.
-                self.create_view_of(allocator, owned.handle(), image.moves())
+        // Within the lock of a relocatable resource, under which its moves are counted: a move could destroy the handle before
+        // the view is created.
+        let created = match self {
+            Self::Buffer { buffer, .. } => {
+                return Ok(View { allocator: Arc::clone(allocator), raw: None, moves: buffer.moves() });
+            }
+            Self::Texels { buffer, .. } => buffer.with_owned(|owned, _| {
+                self.create_view_of(allocator, &NewHandle::Buffer(owned.handle()), buffer.moves())
             }),
-        }
+            Self::Image { image, .. } => image.with_owned(|owned, _| {
+                self.create_view_of(allocator, &NewHandle::Image(owned.handle()), image.moves())
+            }),
+        };
+        created.map(|view| view.unwrap_or_else(|| unreachable!("the handle is of the resource")))
     }
 
-    /// Creates the view of another handle of the image: of the one that it has after its next move.
+    /// Creates the view of another handle of the resource: of the one that it has after its next move. `None` where its
+    /// descriptor needs no view.
     ///
     /// # Errors
     ///
@@ -153,31 +189,40 @@ impl<D: DescriptorDevice> Shown<D> {
     pub(super) fn create_next_view(
         &self,
         allocator: &Arc<Allocator<D>>,
-        handle: &D::Image,
-    ) -> Result<View<D>, DescriptorError> {
+        handle: &NewHandle<'_, D>,
+    ) -> Result<Option<View<D>>, DescriptorError> {
         self.create_view_of(allocator, handle, self.moves().wrapping_add(1))
     }
 
     fn create_view_of(
         &self,
         allocator: &Arc<Allocator<D>>,
-        handle: &D::Image,
+        handle: &NewHandle<'_, D>,
         moves: u32,
-    ) -> Result<View<D>, DescriptorError> {
-        let Self::Image { info, .. } = self else { return Ok(View::none(allocator)) };
-        // SAFETY: the image is live and from this device; that it allows such a view is the promise of the caller that
-        // bound it.
-        let raw = unsafe { allocator.device().create_image_view(handle, info) }?;
-        Ok(View { allocator: Arc::clone(allocator), raw: Some(raw), moves })
+    ) -> Result<Option<View<D>>, DescriptorError> {
+        let device = allocator.device();
+        let raw = match (self, handle) {
+            (Self::Texels { desc, .. }, NewHandle::Buffer(handle)) => {
+                // SAFETY: the buffer is live and from this device; its use, the range and the format were checked.
+                RawView::Texels(unsafe { device.create_texel_buffer_view(handle, desc) }?)
+            }
+            (Self::Image { info, .. }, NewHandle::Image(handle)) => {
+                // SAFETY: the image is live and from this device; that it allows such a view is the promise of the caller that
+                // bound it.
+                RawView::Image(unsafe { device.create_image_view(handle, info) }?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(View { allocator: Arc::clone(allocator), raw: Some(raw), moves }))
     }
 
     /// Returns whether the view is of the resource as it is now.
     pub(super) fn is_shown_by(&self, view: &View<D>) -> bool {
-        view.raw.is_none() || view.moves == self.moves()
+        view.moves == self.moves()
     }
 
-    /// Calls `work` with the descriptor of the resource as it is now. Returns `work`, not called, where the view is of an
-    /// image that was moved since.
+    /// Calls `work` with the descriptor of the resource as it is now. Returns `work`, not called, where the view is of a
+    /// resource that was moved since.
     pub(super) fn with_descriptor<R, W: FnOnce(&D::Descriptor<'_>) -> R>(
         &self,
         view: &View<D>,
@@ -185,31 +230,45 @@ impl<D: DescriptorDevice> Shown<D> {
     ) -> Result<R, W> {
         let device = view.allocator.device();
         match (self, &view.raw) {
-            (Self::Buffer { buffer, range, usage }, _) => {
+            (Self::Buffer { buffer, desc }, _) => {
                 let handle = buffer.handle();
-                // SAFETY: the buffer is live, and the range was checked; the rest is the promise of the caller that bound
-                // it.
-                let descriptor = unsafe { device.buffer_descriptor(&handle, range.clone(), *usage) };
+                let (range, usage) = (desc.range.clone(), desc.usage);
+                let descriptor = match desc.stride {
+                    // SAFETY: the buffer is live, and its use and the range were checked.
+                    None => unsafe { device.buffer_descriptor(&handle, range, usage) },
+                    // SAFETY: as above, and so was the stride.
+                    Some(stride) => unsafe {
+                        device.structured_buffer_descriptor(&handle, range, usage, stride)
+                    },
+                };
                 Ok(work(&descriptor))
             }
-            (Self::Image { image, .. }, Some(raw)) => {
-                // Locked until the descriptor is written, so the image is not moved meanwhile.
+            (Self::Texels { buffer, .. }, Some(RawView::Texels(raw))) => {
+                let handle = buffer.handle();
+                if !self.is_shown_by(view) {
+                    return Err(work);
+                }
+                // SAFETY: the view was created from this handle: the buffer has been moved as often as it was then.
+                let descriptor = unsafe { device.texel_buffer_descriptor(&handle, raw) };
+                Ok(work(&descriptor))
+            }
+            (Self::Image { image, .. }, Some(RawView::Image(raw))) => {
                 let handle = image.handle();
                 if !self.is_shown_by(view) {
                     return Err(work);
                 }
-                // SAFETY: the view was created from this handle: the image has been moved as often as it was then.
+                // SAFETY: as above.
                 let descriptor = unsafe { device.image_descriptor(&handle, raw) };
                 Ok(work(&descriptor))
             }
-            (Self::Image { .. }, None) => unreachable!("an image has a view"),
+            _ => unreachable!("the view was made of the resource"),
         }
     }
 
     /// Returns what keeps the resource alive.
     pub(super) fn keep(&self) -> KeepAlive {
         match self {
-            Self::Buffer { buffer, .. } => Arc::clone(buffer) as _,
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => Arc::clone(buffer) as _,
             Self::Image { image, .. } => Arc::clone(image) as _,
         }
     }
@@ -219,13 +278,91 @@ impl<D: DescriptorDevice> Shown<D> {
         match self {
             Self::Buffer { buffer, .. } => Arc::clone(buffer) as _,
             // In this order, so that the view is dropped first.
+            Self::Texels { buffer, .. } => Arc::new((view, Arc::clone(buffer))),
             Self::Image { image, .. } => Arc::new((view, Arc::clone(image))),
         }
     }
 }
 
+/// Checks that a buffer was created to be seen so.
+fn check_use<D: DescriptorDevice>(
+    device: &D,
+    buffer: &Buffer<D>,
+    usage: BufferViewUses,
+) -> Result<(), DescriptorError> {
+    let name = buffer.short_name();
+    let (found, no_address) = buffer.with_owned(|owned, _| (owned.view_uses(), owned.no_address()));
+    if !found.contains(usage) {
+        return Err(DescriptorError::BufferUsage { missing: usage, found, name });
+    }
+    match no_address {
+        Some(reason) if device.descriptors_have_addresses() => {
+            Err(DescriptorError::NoAddress { reason, name })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_bytes<D: DescriptorDevice>(
+    device: &D,
+    buffer: &Buffer<D>,
+    desc: &BufferViewDesc,
+) -> Result<(), DescriptorError> {
+    let &BufferViewDesc { ref range, usage, stride } = desc;
+    let name = buffer.short_name();
+    if let Some(stride) = stride {
+        let is_stride = stride % 4 == 0 && (4..=BufferViewDesc::MAX_STRIDE).contains(&stride);
+        if !is_stride || usage == BufferUse::Constants {
+            return Err(DescriptorError::BadStride { stride, usage, name });
+        }
+    }
+    let limits = device.descriptor_limits();
+    let (start, end, available) = (range.start, range.end, buffer.size());
+    let most = limits.max_buffer_range(usage);
+    if start >= end || end > available || end - start > most {
+        return Err(DescriptorError::BadRange { start, end, available, most, name });
+    }
+    // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
+    // whole words, a structured one whole structures.
+    let unit: u64 = match (usage, stride) {
+        (BufferUse::Constants, _) => 256,
+        (_, Some(stride)) => stride.into(),
+        (_, None) => 4,
+    };
+    let alignment = limits.buffer_alignment(usage).get();
+    // The least common multiple: of the alignment, a power of two, only what the structure does not have yet.
+    let start_alignment = stride
+        .map_or(alignment, |_| unit << alignment.trailing_zeros().saturating_sub(unit.trailing_zeros()));
+    if end % unit != 0 || start % start_alignment != 0 {
+        return Err(DescriptorError::Misaligned { start, end, start_alignment, end_alignment: unit, name });
+    }
+    Ok(())
+}
+
+fn check_texels<D: DescriptorDevice>(
+    device: &D,
+    buffer: &Buffer<D>,
+    desc: &TexelBufferDesc,
+) -> Result<(), DescriptorError> {
+    let &TexelBufferDesc { ref range, format, usage } = desc;
+    let name = buffer.short_name();
+    let Some(limits) = device.texel_buffer_limits(format, usage) else {
+        return Err(DescriptorError::TexelFormat { format, usage, name });
+    };
+    let (start, end, available) = (range.start, range.end, buffer.size());
+    let most = limits.max_texels.saturating_mul(limits.texel);
+    if start >= end || end > available || end - start > most {
+        return Err(DescriptorError::BadRange { start, end, available, most, name });
+    }
+    if start % limits.alignment != 0 || (end - start) % limits.texel != 0 {
+        let (start_alignment, end_alignment) = (limits.alignment, limits.texel);
+        return Err(DescriptorError::Misaligned { start, end, start_alignment, end_alignment, name });
+    }
+    Ok(())
+}
+
 /// Checks the owner of a resource against an allocator of the device, and a tracker.
-pub(super) fn check_owner<D: DescriptorDevice>(
+fn check_owner<D: DescriptorDevice>(
     allocator: &Allocator<D>,
     tracker: &SubmissionTracker,
     of_resource: &Allocator<D>,
@@ -237,31 +374,48 @@ pub(super) fn check_owner<D: DescriptorDevice>(
     Ok(tracker.check_same(tracker_of_resource)?)
 }
 
-/// A view of an image, destroyed when dropped; nothing, for a buffer.
+/// A view of a resource, destroyed when dropped; nothing, for a range of bytes of a buffer.
 pub(super) struct View<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
-    raw: Option<D::ImageView>,
-    /// How often the image was moved before it had the handle that this is a view of.
+    raw: Option<RawView<D>>,
+    /// How often the resource was moved before it had the handle that this is a view of.
     moves: u32,
 }
 
+/// The device's view.
+enum RawView<D: DescriptorDevice> {
+    Texels(D::TexelBufferView),
+    Image(D::ImageView),
+}
+
 impl<D: DescriptorDevice> View<D> {
-    /// Returns the device's view; `None` for a buffer.
-    pub(super) fn raw(&self) -> Option<&D::ImageView> {
-        self.raw.as_ref()
+    /// Returns the device's view of an image.
+    pub(super) fn image(&self) -> Option<&D::ImageView> {
+        match &self.raw {
+            Some(RawView::Image(raw)) => Some(raw),
+            _ => None,
+        }
     }
 
-    fn none(allocator: &Arc<Allocator<D>>) -> Self {
-        Self { allocator: Arc::clone(allocator), raw: None, moves: 0 }
+    /// Returns the device's view of a buffer as texels.
+    pub(super) fn texels(&self) -> Option<&D::TexelBufferView> {
+        match &self.raw {
+            Some(RawView::Texels(raw)) => Some(raw),
+            _ => None,
+        }
     }
 }
 
 impl<D: DescriptorDevice> Drop for View<D> {
     fn drop(&mut self) {
-        if let Some(raw) = self.raw.take() {
+        let device = self.allocator.device();
+        match self.raw.take() {
             // SAFETY: created by this device. A view that a descriptor had is retired with the descriptor, so no queue
             // uses it.
-            unsafe { self.allocator.device().destroy_image_view(raw) };
+            Some(RawView::Texels(raw)) => unsafe { device.destroy_texel_buffer_view(raw) },
+            // SAFETY: as above.
+            Some(RawView::Image(raw)) => unsafe { device.destroy_image_view(raw) },
+            None => {}
         }
     }
 }
@@ -288,8 +442,7 @@ mod tests {
         };
         let mut images: Vec<_> = (0..5).map(create).collect();
         let shown =
-            Shown::image(gpu.descriptors().unwrap().resources(), &images[4], &SimulatedImageUse::Sampled)
-                .unwrap();
+            Shown::of_image(gpu.allocator(), gpu.tracker(), &images[4], SimulatedImageUse::Sampled).unwrap();
         let before = shown.create_view(gpu.allocator()).unwrap();
         assert!(shown.with_descriptor(&before, |_| ()).is_ok());
 

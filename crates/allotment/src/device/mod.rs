@@ -17,6 +17,7 @@
 mod address;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod budget;
+mod buffer_view;
 mod bytes;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
@@ -55,6 +56,7 @@ pub mod vulkan;
 mod waves;
 
 pub use address::AddressError;
+pub use buffer_view::{BufferViewDesc, BufferViewUses};
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandAllocator;
 pub use copy::{

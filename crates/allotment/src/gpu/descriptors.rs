@@ -6,11 +6,13 @@ use std::sync::Arc;
 use super::part::Layer;
 use super::{Frame, Gpu};
 use crate::descriptor::{
-    Binding, BindingLayout, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, ImageView,
+    Binding, BindingLayout, BufferView, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, ImageView,
     SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, StaticSamplers, TexelBufferView,
     TransientDescriptors,
 };
-use crate::device::{DescriptorDevice, DescriptorHeapType, ImageViewDesc, SamplerDesc, TexelBufferDesc};
+use crate::device::{
+    BufferViewDesc, DescriptorDevice, DescriptorHeapType, ImageViewDesc, SamplerDesc, TexelBufferDesc,
+};
 use crate::lifetime::Reclaimed;
 use crate::memory::{Buffer, Image};
 
@@ -223,31 +225,66 @@ impl<D: DescriptorDevice> Gpu<D> {
         StaticSamplers::new(self.memory(), samplers)
     }
 
+    /// Returns the CPU heap of a type; `None` on a device whose shaders see no heaps.
+    fn cpu_heap_of(
+        &self,
+        kind: DescriptorHeapType,
+    ) -> Result<Option<&Arc<CpuDescriptorHeap<D>>>, DescriptorError> {
+        match self.descriptors() {
+            Ok(descriptors) => Ok(Some(descriptors.cpu_heap(kind))),
+            Err(DescriptorError::NoHeaps) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a view of a range of a buffer (constants, raw bytes, structures), with a descriptor in the CPU heap of
+    /// resources. Dropping it retires it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::{BufferUse, BufferViewDesc};
+    ///
+    /// let scene = Arc::new(gpu.create_buffer(&BufferDesc::new(1 << 16), &MemoryUsage::GpuOnly.with_name("scene"))?);
+    /// let camera = gpu.create_buffer_view(&scene, &BufferViewDesc::new(0..256, BufferUse::Constants))?;
+    /// let lights = BufferViewDesc::new(1024..9216, BufferUse::ReadOnly).with_stride(64);
+    /// let lights = gpu.create_buffer_view(&scene, &lights)?;
+    /// let refused = gpu.create_buffer_view(&scene, &BufferViewDesc::new(0..1 << 20, BufferUse::ReadOnly));
+    /// println!("{}", refused.unwrap_err()); // "scene": bytes 0..1048576 exceed the buffer of 65536 bytes, …
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`BufferView::new`], and of [`descriptors`](Self::descriptors). On a device whose shaders see no heaps, the
+    /// view has no descriptor.
+    #[inline(never)]
+    #[track_caller]
+    pub fn create_buffer_view(
+        &self,
+        buffer: &Arc<Buffer<D>>,
+        desc: &BufferViewDesc,
+    ) -> Result<BufferView<D>, DescriptorError> {
+        BufferView::new(self.memory(), self.cpu_heap_of(DescriptorHeapType::Resource)?, buffer, desc)
+    }
+
     /// Creates a view of a buffer as texels, with a descriptor in the CPU heap of resources. Dropping it retires it.
     ///
     /// # Errors
     ///
     /// The errors of [`TexelBufferView::new`], and of [`descriptors`](Self::descriptors). On a device whose shaders see no
     /// heaps, the view has a handle and no descriptor.
-    ///
-    /// # Safety
-    ///
-    /// The promises of [`TexelBufferView::new`].
     #[inline(never)]
     #[track_caller]
-    pub unsafe fn create_texel_buffer_view(
+    pub fn create_texel_buffer_view(
         &self,
         buffer: &Arc<Buffer<D>>,
         desc: &TexelBufferDesc,
     ) -> Result<TexelBufferView<D>, DescriptorError> {
-        let descriptors = match self.descriptors() {
-            Ok(descriptors) => Some(descriptors),
-            Err(DescriptorError::NoHeaps) => None,
-            Err(error) => return Err(error),
-        };
-        let heap = descriptors.map(|all| all.cpu_heap(DescriptorHeapType::Resource));
-        // SAFETY: the caller's promise.
-        unsafe { TexelBufferView::new(self.memory(), heap, buffer, desc) }
+        TexelBufferView::new(self.memory(), self.cpu_heap_of(DescriptorHeapType::Resource)?, buffer, desc)
     }
 
     /// Creates a view of an image, with a descriptor in the CPU heap of its type. Dropping it retires it.
@@ -284,12 +321,10 @@ impl<D: DescriptorDevice> Gpu<D> {
         image: &Arc<Image<D>>,
         desc: &ImageViewDesc,
     ) -> Result<ImageView<D>, DescriptorError> {
-        let descriptors = match self.descriptors() {
-            Ok(descriptors) => Some(descriptors),
-            Err(DescriptorError::NoHeaps) => None,
-            Err(error) => return Err(error),
+        let heap = match desc.usage.heap_type() {
+            Some(kind) => self.cpu_heap_of(kind)?,
+            None => None,
         };
-        let heap = descriptors.zip(desc.usage.heap_type()).map(|(all, kind)| all.cpu_heap(kind));
         ImageView::new(self.memory(), heap, image, desc)
     }
 }

@@ -23,6 +23,7 @@ impl Random {
 }
 
 /// Bytes by which one place can be told from another.
+#[allow(dead_code, reason = "not all of it is used by each program of tests")]
 pub(crate) fn pattern(seed: u64, len: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut bytes = Vec::with_capacity(len as usize + 8);
@@ -35,6 +36,7 @@ pub(crate) fn pattern(seed: u64, len: u64) -> Vec<u8> {
 
 /// Compares bytes, and says where they differ rather than printing them all.
 #[track_caller]
+#[allow(dead_code, reason = "not all of it is used by each program of tests")]
 pub(crate) fn assert_same(found: &[u8], expected: &[u8], what: impl core::fmt::Debug) {
     assert_eq!(found.len(), expected.len(), "{what:?}: length");
     // First as a whole: without optimisation, byte by byte is a hundred times slower.

@@ -11,7 +11,7 @@ use allotment::device::simulated::{
     SimulatedImageUse, SimulatedMemory, SimulatedSampler,
 };
 use allotment::device::{
-    BufferCopy, BufferDesc, BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapAddress,
+    BufferCopy, BufferDesc, BufferDevice, BufferUse, BufferViewUses, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
     DeviceProperties, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice, MemoryHeapBudget,
     MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
@@ -142,6 +142,10 @@ unsafe impl<H: Hook> BufferDevice for HookedDevice<H> {
 
     fn buffer_transfer_usage(&self, desc: &BufferDesc) -> TransferUsage {
         self.inner.buffer_transfer_usage(desc)
+    }
+
+    fn buffer_view_uses(&self, desc: &BufferDesc) -> BufferViewUses {
+        self.inner.buffer_view_uses(desc)
     }
 
     fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {

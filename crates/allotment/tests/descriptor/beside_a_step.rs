@@ -100,8 +100,7 @@ impl Scene {
     }
 
     fn slot(&self, heap: &Heap) -> DescriptorSlot {
-        // SAFETY: buffers of the simulated device can be used for anything.
-        unsafe { heap.insert_buffer(self.moving(), 0..4, BufferUse::ReadOnly) }.unwrap()
+        heap.insert_buffer(self.moving(), 0..4, BufferUse::ReadOnly).unwrap()
     }
 
     fn step(&self) -> u32 {
@@ -208,8 +207,7 @@ fn a_descriptor_of_a_resource_is_not_written_while_a_step_rewrites_those_of_its_
     let slot = scene.slot(&heap);
     let (set, too_early) = scene.beside_a_step(|| {
         let mut set = BindingSet::new(&layout).unwrap();
-        // SAFETY: buffers of the simulated device can be used for anything.
-        unsafe { set.bind_buffer(0, 0, scene.moving(), 0..4, BufferUse::ReadOnly) }.unwrap();
+        set.bind_buffer(0, 0, scene.moving(), 0..4, BufferUse::ReadOnly).unwrap();
         set
     });
     assert!(!too_early, "the step has seen the descriptors that there were, and this is another one");

@@ -131,10 +131,8 @@ fn a_set_owns_what_it_points_at() {
     let mut set = BindingSet::new(&layout).unwrap();
     let desc = AllocationOptions::new(MemoryUsage::DeviceUpload);
     let buffer = Arc::new(rig.memory.create_buffer(&BufferDesc::new(256), &desc).unwrap());
-    // SAFETY: buffers of the simulated device can be used for anything.
-    unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
-    // SAFETY: as above.
-    let beyond = unsafe { set.bind_buffer(0, 0, &buffer, 0..260, BufferUse::ReadOnly) };
+    set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly).unwrap();
+    let beyond = set.bind_buffer(0, 0, &buffer, 0..260, BufferUse::ReadOnly);
     assert_eq!(
         beyond,
         Err(DescriptorError::BadRange {

@@ -69,8 +69,7 @@ impl Scene {
     }
 
     fn slot(&self) -> DescriptorSlot {
-        // SAFETY: buffers of the simulated device can be used for anything.
-        unsafe { self.heap.insert_buffer(self.moving(), 0..256, BufferUse::ReadOnly) }.unwrap()
+        self.heap.insert_buffer(self.moving(), 0..256, BufferUse::ReadOnly).unwrap()
     }
 
     fn step(&self) -> u32 {
@@ -79,8 +78,7 @@ impl Scene {
 }
 
 fn bind(set: &mut BindingSet<SimulatedGpu>, at: u32, buffer: &Arc<Buffer<SimulatedGpu>>, start: u64) {
-    // SAFETY: buffers of the simulated device can be used for anything.
-    unsafe { set.bind_buffer(0, at, buffer, start..start + 256, BufferUse::ReadOnly) }.unwrap();
+    set.bind_buffer(0, at, buffer, start..start + 256, BufferUse::ReadOnly).unwrap();
 }
 
 /// Reads through a set, and through slots.
@@ -137,8 +135,7 @@ fn a_step_that_moves_nothing_of_a_heap_leaves_the_heap_alone() {
     let scene = scene(&rig, 64);
     let mut set = BindingSet::new(&scene.layout(&[Binding::mutable("number")])).unwrap();
     bind(&mut set, 0, &scene.buffers[0], 0);
-    // SAFETY: buffers of the simulated device can be used for anything.
-    let slot = unsafe { scene.heap.insert_buffer(&scene.buffers[1], 0..256, BufferUse::ReadOnly) }.unwrap();
+    let slot = scene.heap.insert_buffer(&scene.buffers[1], 0..256, BufferUse::ReadOnly).unwrap();
     let before = scene.heap.statistics();
     assert_eq!(scene.step(), 1);
     assert_eq!(scene.heap.statistics(), before);
@@ -221,8 +218,7 @@ fn a_heap_that_a_step_replaces_names_nothing_of_where_resources_were_before() {
         rig.wait_idle();
         rig.memory.deletion_queue().reclaim();
         let next = numbered(&scene.defragmenter, MIB, 5);
-        // SAFETY: buffers of the simulated device can be used for anything.
-        let slot = unsafe { scene.heap.insert_buffer(&next, 0..256, BufferUse::ReadOnly) }.unwrap();
+        let slot = scene.heap.insert_buffer(&next, 0..256, BufferUse::ReadOnly).unwrap();
         scene.buffers.remove(1);
         rig.memory.deletion_queue().reclaim();
         assert_eq!((0..600).map(|_| scene.step()).sum::<u32>(), 1, "{left}");
@@ -516,8 +512,7 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
                     let mut set = BindingSet::new(&layout).unwrap();
                     bind(&mut set, 0, &buffer, 0);
                     bind(&mut set, 1, &scene.buffers[0], 0);
-                    // SAFETY: buffers of the simulated device can be used for anything.
-                    let slot = unsafe { scene.heap.insert_buffer(&buffer, 256..512, BufferUse::ReadOnly) };
+                    let slot = scene.heap.insert_buffer(&buffer, 256..512, BufferUse::ReadOnly);
                     live.push((set, slot.ok(), number, buffer));
                     if live.len() > 12 {
                         // Most of them, so that blocks are worth emptying.

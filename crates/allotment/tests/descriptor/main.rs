@@ -7,6 +7,8 @@
 mod amount;
 mod beside_a_step;
 mod bindings;
+#[path = "../common/bytes.rs"]
+mod bytes;
 #[path = "../common/counting.rs"]
 mod counting;
 mod extremes;
@@ -26,3 +28,4 @@ mod staging;
 mod steady;
 mod threads;
 mod transient;
+mod views;

@@ -453,13 +453,10 @@ fn a_device_that_panics_while_descriptors_follow_a_move_leaves_what_names_nothin
             rig.memory.deletion_queue().reclaim();
             let layout = BindingLayout::new(&heap, &staging, &[Binding::mutable("number")]).unwrap();
             let mut set = BindingSet::new(&layout).unwrap();
-            let bind = |set: &mut BindingSet<_>| {
-                // SAFETY: buffers of the simulated device can be used for anything.
-                unsafe { set.bind_buffer(0, 0, &buffers[3], 0..4, BufferUse::ReadOnly) }
-            };
+            let bind =
+                |set: &mut BindingSet<_>| set.bind_buffer(0, 0, &buffers[3], 0..4, BufferUse::ReadOnly);
             bind(&mut set).unwrap();
-            // SAFETY: as above.
-            let slot = unsafe { heap.insert_buffer(&buffers[3], 0..4, BufferUse::ReadOnly) }.unwrap();
+            let slot = heap.insert_buffer(&buffers[3], 0..4, BufferUse::ReadOnly).unwrap();
             let sevens = |set: &BindingSet<_>| {
                 rig.sevens_at(&heap, |view| {
                     let table = set.commit(view).unwrap().table.unwrap().first;

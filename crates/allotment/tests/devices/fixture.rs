@@ -1,6 +1,6 @@
 //! The facts about a device that the suite needs beside the trait.
 
-use allotment::device::{DescriptorDevice, Device, ImageDevice, ImageViewUse, TexelBlock, TexelBufferUse};
+use allotment::device::{BufferViewUses, DescriptorDevice, Device, ImageDevice, ImageViewUse, TexelBlock};
 use allotment_readers::DescriptorReader;
 
 use crate::gpu::Gpu;
@@ -40,8 +40,11 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The API's number of a format of which there are texel buffers, and its bytes per texel.
     fn texel_format(&self) -> (u32, u64);
 
-    /// The usage flags of a buffer that shaders see as texels.
-    fn texel_usage(&self, usage: TexelBufferUse) -> u64;
+    /// The usage flags of a buffer that shaders see as all of these.
+    fn buffer_for_views(&self, uses: BufferViewUses) -> u64;
+
+    /// The usage flags of a buffer that shaders cannot see as this, where there are such buffers.
+    fn buffer_without_views(&self, usage: BufferViewUses) -> Option<u64>;
 
     /// States that the first queue can leave images in, and the first of them any queue. Images in each of
     /// them can be copied again.

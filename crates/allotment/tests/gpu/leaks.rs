@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use allotment::descriptor::{Binding, BindingSet};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorHeapType, Filter, ImageDesc, ImageViewDesc, SamplerDesc,
+    BufferDesc, BufferUse, BufferViewDesc, DescriptorHeapType, Filter, ImageDesc, ImageViewDesc, SamplerDesc,
+    TexelBufferDesc, TexelBufferUse,
 };
 use allotment::memory::names::Name;
 use allotment::memory::reports::{CallSites, LeakHandler, LeakMoment, LeakReport};
@@ -82,10 +83,8 @@ fn a_gpu_that_leaves_nothing_reports_nothing() {
         let descriptors = gpu.descriptors().unwrap();
         let bindings = [Binding::mutable("of a set"), Binding::dynamic("of a draw")];
         let mut set = BindingSet::new(&descriptors.binding_layout(&bindings).unwrap()).unwrap();
-        // SAFETY: buffers of the simulated device can be used for anything.
-        unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
-        // SAFETY: as above.
-        let slot = unsafe { descriptors.resources().insert_buffer(&buffer, 0..256, BufferUse::ReadOnly) };
+        set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly).unwrap();
+        let slot = descriptors.resources().insert_buffer(&buffer, 0..256, BufferUse::ReadOnly);
         descriptors.resources().remove(slot.unwrap()).unwrap();
         let range = descriptors.resources().allocate(4).unwrap();
         let targets = descriptors.cpu_heap(DescriptorHeapType::RenderTarget);
@@ -164,18 +163,25 @@ fn descriptors_that_are_not_given_back_are_named_with_their_call_sites() {
     let descriptors = gpu.descriptors().unwrap();
     let set = BindingSet::new(&descriptors.binding_layout(&[Binding::mutable("a")]).unwrap()).unwrap();
     let first = line!();
-    // SAFETY: buffers of the simulated device can be used for anything.
-    unsafe { descriptors.resources().insert_buffer(&buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
+    descriptors.resources().insert_buffer(&buffer, 0..256, BufferUse::ReadOnly).unwrap();
     let range = descriptors.resources().allocate(4).unwrap();
     let targets = descriptors.cpu_heap(DescriptorHeapType::RenderTarget);
     let views = [targets.allocate(1).unwrap(), targets.allocate(3).unwrap()];
     let seen = MemoryUsage::GpuOnly.with_name("seen");
     let image = Arc::new(gpu.create_image(&ImageDesc::new(16, 16, 4), &seen).unwrap());
     let target = gpu.create_image_view(&image, &ImageViewDesc::depth_stencil()).unwrap();
+    let seen = BufferViewDesc::new(0..256, BufferUse::Constants);
+    let constants = gpu.create_buffer_view(&buffer, &seen).unwrap();
+    let texels = TexelBufferDesc::new(0..256, 16, TexelBufferUse::Uniform);
+    let texels = gpu.create_texel_buffer_view(&buffer, &texels).unwrap();
     let last = line!();
     let live = LeakReport::of_device(&device);
-    assert_eq!(live.descriptors.iter().map(|leak| leak.count).sum::<u32>(), 1 + 1 + 4 + 1 + 3 + 1, "{live}");
-    forget((set, range, views, target));
+    assert_eq!(
+        live.descriptors.iter().map(|leak| leak.count).sum::<u32>(),
+        1 + 1 + 4 + 1 + 3 + 1 + 2,
+        "{live}"
+    );
+    forget((set, range, views, target, constants, texels));
     drop((buffer, image, gpu));
     let reports = reports.lock().unwrap();
     let [report] = &reports[..] else { panic!("{reports:?}") };
@@ -188,7 +194,9 @@ fn descriptors_that_are_not_given_back_are_named_with_their_call_sites() {
     assert_eq!(count("ranges and binding sets"), 1 + 4, "{report}");
     assert_eq!(count("render targets"), 1 + 3, "{report}");
     assert_eq!(count("depth and stencil"), 1, "{report}");
-    assert!(names(report).contains(&"seen"), "the forgotten view keeps its image: {report}");
+    assert_eq!(count("CPU descriptors for resources"), 2, "{report}");
+    // The forgotten views keep them.
+    assert!(names(report).contains(&"seen") && names(report).contains(&"numbers"), "{report}");
     for leak in &report.descriptors {
         let location = leak.call_site.as_ref().unwrap().location();
         assert_eq!(location.file(), file!());

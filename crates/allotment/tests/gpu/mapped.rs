@@ -569,8 +569,7 @@ fn a_binding_set_follows_and_keeps_a_buffer_whose_owner_is_gone_where_it_is() {
         .map(|buffer| {
             let layout = descriptors.binding_layout(&[Binding::mutable("constants")]).unwrap();
             let mut set = BindingSet::new(&layout).unwrap();
-            // SAFETY: buffers of the simulated GPU can be used for anything.
-            unsafe { set.bind_buffer(0, 0, buffer.buffer().unwrap(), 0..256, BufferUse::ReadOnly) }.unwrap();
+            set.bind_buffer(0, 0, buffer.buffer().unwrap(), 0..256, BufferUse::ReadOnly).unwrap();
             set
         })
         .collect();

@@ -57,12 +57,10 @@ impl Things {
             all.push(("read_buffer", text(own.read_buffer(buffer, 0, &mut [0; 64]))));
             all.push(("reads, a buffer", text(own.reads().read_buffer(buffer, 0, 64))));
             for (binding, name) in [(0, "bind_buffer"), (1, "bind_buffer, dynamic")] {
-                // SAFETY: buffers of the simulated device can be used for anything.
-                let bound = unsafe { set.bind_buffer(binding, 0, buffer, 0..256, BufferUse::ReadOnly) };
+                let bound = set.bind_buffer(binding, 0, buffer, 0..256, BufferUse::ReadOnly);
                 all.push((name, text(bound)));
             }
-            // SAFETY: as above.
-            let inserted = unsafe { heap.insert_buffer(buffer, 0..256, BufferUse::ReadOnly) };
+            let inserted = heap.insert_buffer(buffer, 0..256, BufferUse::ReadOnly);
             all.push(("insert_buffer", text(inserted)));
         }
         for image in &self.images {

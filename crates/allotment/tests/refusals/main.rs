@@ -450,10 +450,7 @@ fn a_refused_descriptor_is_named_with_units_and_a_remedy() {
     let mut set = BindingSet::new(&layout).unwrap();
     let b = Arc::new(gpu.create_buffer(&BufferDesc::new(4096), &named()).unwrap());
     let foreign = Arc::new(other.create_buffer(&BufferDesc::new(4096), &named()).unwrap());
-    let mut bind = |binding, at, b: &Arc<_>, range, usage| {
-        // SAFETY: the buffer may be used so; the calls are refused.
-        unsafe { set.bind_buffer(binding, at, b, range, usage) }
-    };
+    let mut bind = |binding, at, b: &Arc<_>, range, usage| set.bind_buffer(binding, at, b, range, usage);
     let (read, constants) = (BufferUse::ReadOnly, BufferUse::Constants);
     is.refuses(
         "a binding that is not there",
@@ -473,8 +470,7 @@ fn a_refused_descriptor_is_named_with_units_and_a_remedy() {
     is.refuses("an empty range", bind(1, 0, &b, 256..256, read), NAME, "at least 1 byte");
     is.refuses("a buffer of another device", bind(0, 0, &foreign, 0..256, read), NAME, "of one device");
     let heap = d.resources();
-    // SAFETY: the buffer may be used so; the calls are refused.
-    let insert = |b: &Arc<_>, range| unsafe { heap.insert_buffer(b, range, read) };
+    let insert = |b: &Arc<_>, range| heap.insert_buffer(b, range, read);
     is.refuses("a slot past the end", insert(&b, 0..8192), NAME, "end the range there");
     is.refuses("a slot of another device", insert(&foreign, 0..256), NAME, "of one device");
     let mut slots = Vec::new();

@@ -46,7 +46,7 @@ struct Switch<D: DescriptorDevice> {
     resources: Vec<(usize, CellKey)>,
     /// By the entry of a table, another table of its size.
     tables: HashMap<u32, DescriptorRange<D>>,
-    /// By descriptor, the view of the new image.
+    /// By descriptor, the view of the new resource, where it has one.
     views: HashMap<WriteTarget, View<D>>,
     /// The next heap, if slots are affected.
     next: Option<NextHeap<D>>,
@@ -98,12 +98,12 @@ impl<D: DescriptorDevice> Switch<D> {
         target: WriteTarget,
         handle: &NewHandle<'_, D>,
     ) -> Result<(), DescriptorError> {
-        if let NewHandle::Image(image) = handle {
-            let follow = heap.followed.lock().get(target).cloned();
-            // Removed since the list was read: another thread has dropped its set.
-            let Some(follow) = follow else { return Ok(()) };
-            // If another thread removes it meanwhile, that one retires it: the GPU has finished with what is dropped here.
-            self.views.insert(target, follow.shown.create_next_view(&heap.allocator, image)?);
+        let follow = heap.followed.lock().get(target).cloned();
+        // Removed since the list was read: another thread has dropped its set.
+        let Some(follow) = follow else { return Ok(()) };
+        // If another thread removes it meanwhile, that one retires it: the GPU has finished with what is dropped here.
+        if let Some(view) = follow.shown.create_next_view(&heap.allocator, handle)? {
+            self.views.insert(target, view);
         }
         match target {
             WriteTarget::Slot(_) if self.next.is_none() => self.next = Some(heap.create_next(Ok)?),

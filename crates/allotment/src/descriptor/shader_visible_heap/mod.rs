@@ -38,12 +38,14 @@ use self::followed::Followed;
 pub(super) use self::mirror::WriteTarget;
 use self::mirror::{copy_all, new_mirror};
 use self::retirement::{Kept, RetireOnDrop, Retired};
+use super::buffer_view::BufferView;
 use super::device_heap::DeviceHeap;
 use super::error::DescriptorError;
 use super::generation::{Chunk, Generation};
 use super::heap_desc::ShaderVisibleHeapDesc;
 use super::heap_regions::Regions;
 use super::image_view::ImageView;
+use super::owned_view::OwnedView;
 use super::range::DescriptorRange;
 use super::shown::Shown;
 use super::slots::{DescriptorSlot, KeepAlive, Slots};
@@ -51,7 +53,9 @@ use super::statistics::DescriptorHeapStatistics;
 use super::tables::Tables;
 use super::texel_view::TexelBufferView;
 use super::transient::TransientDescriptors;
-use crate::device::{BufferUse, DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
+use crate::device::{
+    BufferUse, BufferViewDesc, DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
+};
 use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
 use crate::memory::{
     Allocator, Buffer, DescriptorSites, HasDescriptors, Image, LeakedDescriptors, ShortName,
@@ -371,28 +375,25 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// let options = MemoryUsage::GpuOnly.with_name("lights").relocatable();
     /// let lights = std::sync::Arc::new(gpu.create_buffer(&BufferDesc::new(256), &options)?);
-    /// // SAFETY: buffers of the simulated device can be used for anything.
-    /// let slot = unsafe { gpu.descriptors()?.resources().insert_buffer(&lights, 0..256, BufferUse::ReadOnly) }?;
+    /// // On Vulkan with `VK_BUFFER_USAGE_STORAGE_BUFFER_BIT`.
+    /// let slot = gpu.descriptors()?.resources().insert_buffer(&lights, 0..256, BufferUse::ReadOnly)?;
     /// println!("shaders read the lights at index {}, wherever they are", slot.index());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// Those of [`insert`](Self::insert), [`DescriptorError::WrongDevice`] and [`DescriptorError::BadRange`].
-    ///
-    /// # Safety
-    ///
-    /// The promises of [`BindingSet::bind_buffer`](super::BindingSet::bind_buffer).
+    /// Those of [`insert`](Self::insert), and of [`BufferView::new`].
     #[inline(never)]
     #[track_caller]
-    pub unsafe fn insert_buffer(
+    pub fn insert_buffer(
         &self,
         buffer: &Arc<Buffer<D>>,
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        let slot = self.insert_shown(Shown::buffer(self, buffer, range, usage)?)?;
+        let desc = BufferViewDesc::new(range, usage);
+        let slot = self.insert_shown(Shown::bytes(self.allocator(), self.tracker(), buffer, desc)?)?;
         self.shared.note_slot(slot);
         Ok(slot)
     }
@@ -431,7 +432,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         image: &Arc<Image<D>>,
         view: &D::ImageViewInfo,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        let slot = self.insert_shown(Shown::image(self, image, view)?)?;
+        let shown = Shown::of_image(self.allocator(), self.tracker(), image, view.clone())?;
+        let slot = self.insert_shown(shown)?;
         self.shared.note_slot(slot);
         Ok(slot)
     }
@@ -461,19 +463,40 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     #[inline(never)]
     #[track_caller]
     pub fn insert_view(&self, view: &Arc<ImageView<D>>) -> Result<DescriptorSlot, DescriptorError> {
-        view.check_for(self)?;
-        let slot = if view.image().is_relocatable() {
-            self.insert_shown(view.shown().clone())?
-        } else {
-            let mut slot = self.shared.take_slot_or_reclaim(Some(Arc::clone(view) as KeepAlive))?;
-            view.with_descriptor(|descriptor| slot.write(descriptor))?;
-            slot.publish()
-        };
-        self.shared.note_slot(slot);
-        Ok(slot)
+        view.check_for_shaders()?;
+        self.insert_owned(view.view(), Arc::clone(view) as KeepAlive)
+    }
+
+    /// Writes a descriptor of a view into a new slot, which keeps the view and its buffer alive. It follows moves as the slot
+    /// of a [buffer](Self::insert_buffer) does.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::{BufferUse, BufferViewDesc};
+    ///
+    /// let camera = Arc::new(gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("camera"))?);
+    /// let view = gpu.create_buffer_view(&camera, &BufferViewDesc::new(0..256, BufferUse::Constants))?;
+    /// let slot = gpu.descriptors()?.resources().insert_buffer_view(&Arc::new(view))?;
+    /// println!("shaders find the constants at index {}", slot.index());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), [`DescriptorError::TypeNotListed`], [`DescriptorError::WrongDevice`],
+    /// [`DescriptorError::WrongTracker`].
+    #[inline(never)]
+    #[track_caller]
+    pub fn insert_buffer_view(&self, view: &Arc<BufferView<D>>) -> Result<DescriptorSlot, DescriptorError> {
+        self.insert_owned(view.view(), Arc::clone(view) as KeepAlive)
     }
 
     /// Writes a descriptor of a buffer that shaders see as texels into a new slot, which keeps the view and its buffer alive.
+    /// It follows moves as the slot of a [buffer](Self::insert_buffer) does.
     ///
     /// # Errors
     ///
@@ -485,10 +508,21 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         &self,
         view: &Arc<TexelBufferView<D>>,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        view.check_for(self)?;
-        let mut slot = self.shared.take_slot_or_reclaim(Some(Arc::clone(view) as KeepAlive))?;
-        view.with_descriptor(|descriptor| slot.write(descriptor))?;
-        let slot = slot.publish();
+        self.insert_owned(view.view(), Arc::clone(view) as KeepAlive)
+    }
+
+    /// Writes a descriptor of a view into a new slot. `keep` is the owner of the view.
+    #[track_caller]
+    fn insert_owned(&self, view: &OwnedView<D>, keep: KeepAlive) -> Result<DescriptorSlot, DescriptorError> {
+        let shown = view.shown();
+        shown.check_for(self.allocator(), self.tracker())?;
+        let slot = if shown.is_relocatable() {
+            self.insert_shown(shown.clone())?
+        } else {
+            let mut slot = self.shared.take_slot_or_reclaim(Some(keep))?;
+            view.with_descriptor(|descriptor| slot.write(descriptor))?;
+            slot.publish()
+        };
         self.shared.note_slot(slot);
         Ok(slot)
     }

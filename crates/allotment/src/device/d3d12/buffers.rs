@@ -5,8 +5,8 @@ use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DE
 
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    AddressError, BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc,
-    Requirements, TransferUsage,
+    AddressError, BufferDesc, BufferDevice, BufferViewUses, DescriptionError, DescriptionLimit, DeviceError,
+    MemoryDesc, Requirements, TransferUsage,
 };
 
 /// The description of a buffer, without its width.
@@ -44,6 +44,23 @@ pub(super) fn bits(flags: D3D12_RESOURCE_FLAGS) -> u64 {
     flags.0.unsigned_abs().into()
 }
 
+/// Returns what shaders may see a resource as, if it is a buffer. All buffers can be read, except those of acceleration structures,
+/// whose contents are opaque.
+fn view_uses(info: &ResourceInfo<'_>) -> BufferViewUses {
+    let flags = info.desc.Flags;
+    let ray_tracing = flags.contains(D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE)
+        || info.initial_state() == Some(D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE);
+    if !info.is_buffer() {
+        BufferViewUses::empty()
+    } else if ray_tracing {
+        BufferViewUses::ACCELERATION_STRUCTURE
+    } else if flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS) {
+        BufferViewUses::all() - BufferViewUses::ACCELERATION_STRUCTURE
+    } else {
+        BufferViewUses::CONSTANTS | BufferViewUses::READ_ONLY | BufferViewUses::UNIFORM_TEXELS
+    }
+}
+
 impl Shared {
     /// Returns an error for sizes that the runtime need not validate when it is queried for requirements.
     pub(super) fn check_buffer(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
@@ -65,6 +82,10 @@ unsafe impl BufferDevice for Device {
     /// All buffers except acceleration structures can be copied both ways: there are no flags for it.
     fn buffer_transfer_usage(&self, info: &ResourceInfo<'_>) -> TransferUsage {
         if full_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
+    }
+
+    fn buffer_view_uses(&self, info: &ResourceInfo<'_>) -> BufferViewUses {
+        view_uses(info)
     }
 
     fn relocatable_buffer_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
@@ -112,5 +133,27 @@ unsafe impl BufferDevice for Device {
 
     unsafe fn name_buffer(&self, buffer: &ID3D12Resource, name: &str) {
         names::name(buffer, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shaders_write_buffers_with_unordered_access_and_see_no_bytes_of_acceleration_structures() {
+        let info = |flags| ResourceInfo::new(D3D12_RESOURCE_DESC { Width: 4096, Flags: flags, ..BUFFER });
+        let read = BufferViewUses::CONSTANTS | BufferViewUses::READ_ONLY | BufferViewUses::UNIFORM_TEXELS;
+        let written = BufferViewUses::READ_WRITE | BufferViewUses::STORAGE_TEXELS;
+        let unordered = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
+        assert_eq!(view_uses(&info(D3D12_RESOURCE_FLAG_NONE)), read);
+        assert_eq!(view_uses(&info(unordered)), read | written);
+        let structure = BufferViewUses::ACCELERATION_STRUCTURE;
+        let flagged = unordered | D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE;
+        assert_eq!(view_uses(&info(flagged)), structure);
+        let state = D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
+        assert_eq!(view_uses(&info(unordered).with_initial_state(state)), structure);
+        let texture = D3D12_RESOURCE_DESC { Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D, ..BUFFER };
+        assert_eq!(view_uses(&ResourceInfo::new(texture)), BufferViewUses::empty());
     }
 }

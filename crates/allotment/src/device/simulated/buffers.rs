@@ -4,8 +4,8 @@ use super::descriptors::GPU_ADDRESS;
 use super::resources::{ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    AddressError, BufferDesc, BufferDevice, CopyError, DescriptionLimit, DeviceError, MemoryDesc,
-    Requirements, ResourceKind, SharingMode, TransferUsage,
+    AddressError, BufferDesc, BufferDevice, BufferViewUses, CopyError, DescriptionLimit, DeviceError,
+    MemoryDesc, Requirements, ResourceKind, SharingMode, TransferUsage,
 };
 
 /// A buffer of the simulated GPU.
@@ -66,6 +66,14 @@ unsafe impl BufferDevice for SimulatedGpu {
         copies.set(TransferUsage::SRC, desc.usage & Self::NO_TRANSFER_SRC == 0);
         copies.set(TransferUsage::DST, desc.usage & Self::NO_TRANSFER_DST == 0);
         copies
+    }
+
+    fn buffer_view_uses(&self, desc: &BufferDesc) -> BufferViewUses {
+        let mut uses = BufferViewUses::all() - BufferViewUses::ACCELERATION_STRUCTURE;
+        if desc.usage & Self::NO_UNORDERED_ACCESS != 0 {
+            uses -= BufferViewUses::READ_WRITE | BufferViewUses::STORAGE_TEXELS;
+        }
+        uses
     }
 
     /// All buffers with both transfer usages can be copied, as in Direct3D 12; whether a queue may read or write

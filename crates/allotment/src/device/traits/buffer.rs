@@ -3,7 +3,9 @@
 use core::fmt::Debug;
 
 use super::MemoryDevice;
-use crate::device::{AddressError, BufferDesc, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{
+    AddressError, BufferDesc, BufferViewUses, DeviceError, MemoryDesc, Requirements, TransferUsage,
+};
 
 /// A device with buffers that are bound to its memory.
 ///
@@ -11,9 +13,10 @@ use crate::device::{AddressError, BufferDesc, DeviceError, MemoryDesc, Requireme
 ///
 /// # Safety
 ///
-/// Safe code relies on these promises of an implementation: [`buffer_size`](Self::buffer_size) and
-/// [`buffer_transfer_usage`](Self::buffer_transfer_usage) report no more than the API guarantees, and a buffer uses
-/// no memory but that which its [requirements](Self::buffer_requirements) name.
+/// Safe code relies on these promises of an implementation: [`buffer_size`](Self::buffer_size),
+/// [`buffer_transfer_usage`](Self::buffer_transfer_usage) and [`buffer_view_uses`](Self::buffer_view_uses) report no
+/// more than the API guarantees, and a buffer uses no memory but that which its
+/// [requirements](Self::buffer_requirements) name.
 pub unsafe trait BufferDevice: MemoryDevice {
     /// The API's buffer handle. A clone refers to the same buffer.
     type Buffer: Clone + Debug + Send + Sync;
@@ -29,6 +32,13 @@ pub unsafe trait BufferDevice: MemoryDevice {
     /// Safe code copies bytes only as this allows, so an implementation must not report more than the API
     /// guarantees for the description. The memory that the buffer is bound to is not considered.
     fn buffer_transfer_usage(&self, info: &Self::BufferInfo<'_>) -> TransferUsage;
+
+    /// Returns what shaders may see a buffer with this description as, through a descriptor. Safe code creates views and
+    /// descriptors only as this allows.
+    fn buffer_view_uses(&self, info: &Self::BufferInfo<'_>) -> BufferViewUses {
+        let _ = info;
+        BufferViewUses::empty()
+    }
 
     /// Returns a description that borrows nothing, by which defragmentation can create such a buffer again elsewhere
     /// and copy its contents there. `None` where that is not possible: the buffer cannot be copied, or the

@@ -51,6 +51,12 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     /// Returns the device's descriptor limits.
     fn descriptor_limits(&self) -> DescriptorLimits;
 
+    /// Returns whether descriptors of buffers contain their [address](super::BufferDevice::device_address), so that a buffer
+    /// without one has none.
+    fn descriptors_have_addresses(&self) -> bool {
+        false
+    }
+
     /// Returns the heap type that a descriptor belongs to.
     fn descriptor_kind(descriptor: &Self::Descriptor<'_>) -> DescriptorHeapType;
 
@@ -284,4 +290,23 @@ pub unsafe trait DescriptorDevice: Device + Sized {
         range: Range<u64>,
         usage: BufferUse,
     ) -> Self::Descriptor<'a>;
+
+    /// Returns the descriptor of an array of structures in a buffer, where the API tells it from raw bytes.
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`buffer_descriptor`](Self::buffer_descriptor) apply. `stride` is a multiple of 4, and at most
+    /// [`MAX_STRIDE`](crate::device::BufferViewDesc::MAX_STRIDE); the range starts and ends at multiples of it. The use is not
+    /// [`Constants`](BufferUse::Constants).
+    unsafe fn structured_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a Self::Buffer,
+        range: Range<u64>,
+        usage: BufferUse,
+        stride: u32,
+    ) -> Self::Descriptor<'a> {
+        let _ = stride;
+        // SAFETY: the caller's promise.
+        unsafe { self.buffer_descriptor(buffer, range, usage) }
+    }
 }

@@ -6,8 +6,8 @@ use super::families::Families;
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    AddressError, BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc,
-    Requirements, ResourceKind, SharingMode, TransferUsage,
+    AddressError, BufferDesc, BufferDevice, BufferViewUses, DescriptionError, DescriptionLimit, DeviceError,
+    MemoryDesc, Requirements, ResourceKind, SharingMode, TransferUsage,
 };
 
 /// A buffer to create.
@@ -68,6 +68,20 @@ impl<'a> BufferInfo<'a> {
             usage.contains(vk::BufferUsageFlags::TRANSFER_SRC),
             usage.contains(vk::BufferUsageFlags::TRANSFER_DST),
         )
+    }
+
+    /// Returns what shaders may see the buffer as.
+    fn view_uses(&self) -> BufferViewUses {
+        let usage = self.usage();
+        let of = |flag, uses| if usage.contains(flag) { uses } else { BufferViewUses::empty() };
+        of(vk::BufferUsageFlags::UNIFORM_BUFFER, BufferViewUses::CONSTANTS)
+            | of(vk::BufferUsageFlags::STORAGE_BUFFER, BufferViewUses::READ_ONLY | BufferViewUses::READ_WRITE)
+            | of(vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER, BufferViewUses::UNIFORM_TEXELS)
+            | of(vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER, BufferViewUses::STORAGE_TEXELS)
+            | of(
+                vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR,
+                BufferViewUses::ACCELERATION_STRUCTURE,
+            )
     }
 
     /// Returns true if queues of all these families may use the buffer without ownership transfers.
@@ -347,6 +361,10 @@ unsafe impl BufferDevice for Device {
         info.transfer_usage()
     }
 
+    fn buffer_view_uses(&self, info: &BufferInfo<'_>) -> BufferViewUses {
+        info.view_uses()
+    }
+
     fn relocatable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
         info.relocatable()
     }
@@ -425,5 +443,37 @@ unsafe impl BufferDevice for Device {
 
     unsafe fn name_buffer(&self, buffer: &vk::Buffer, name: &str) {
         self.shared.name(*buffer, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shaders_see_a_buffer_as_its_usage_says() {
+        use BufferViewUses as Uses;
+        use vk::BufferUsageFlags as Usage;
+        for (usage, uses) in [
+            (Usage::TRANSFER_SRC | Usage::VERTEX_BUFFER, Uses::empty()),
+            (Usage::UNIFORM_BUFFER, Uses::CONSTANTS),
+            (Usage::STORAGE_BUFFER, Uses::READ_ONLY | Uses::READ_WRITE),
+            (
+                Usage::UNIFORM_TEXEL_BUFFER | Usage::STORAGE_TEXEL_BUFFER,
+                Uses::UNIFORM_TEXELS | Uses::STORAGE_TEXELS,
+            ),
+            (Usage::ACCELERATION_STRUCTURE_STORAGE_KHR, Uses::ACCELERATION_STRUCTURE),
+        ] {
+            // SAFETY: the description is given to no device.
+            let info = unsafe { BufferInfo::from_raw(vk::BufferCreateInfo::default().size(64).usage(usage)) };
+            assert_eq!(info.view_uses(), uses, "{usage:?}");
+            // These replace the others.
+            let mut flags = vk::BufferUsageFlags2CreateInfoKHR::default()
+                .usage(vk::BufferUsageFlags2KHR::from_raw(usage.as_raw().into()));
+            let info =
+                vk::BufferCreateInfo::default().size(64).usage(Usage::UNIFORM_BUFFER).push_next(&mut flags);
+            // SAFETY: as above.
+            assert_eq!(unsafe { BufferInfo::from_raw(info) }.view_uses(), uses, "{usage:?}");
+        }
     }
 }

@@ -7,8 +7,8 @@ use super::image_states::{ImageStates, SharedStates, SubresourceState};
 use super::{Kind, RawBuffer, RawImage, RawResource};
 
 use crate::device::{
-    AddressError, Device, DeviceError, ImageShape, ImageViewSupport, MemoryDesc, QueueIndex, QueueKind,
-    Requirements, TransferUsage, is_of_home_family,
+    AddressError, BufferViewUses, Device, DeviceError, ImageShape, ImageViewSupport, MemoryDesc, QueueIndex,
+    QueueKind, Requirements, TransferUsage, is_of_home_family,
 };
 use crate::memory::resource::relocation::{Cell, Member};
 use crate::sync::locked;
@@ -35,6 +35,8 @@ pub trait Class<D: Device> {
     fn facts(device: &D, info: &Self::Info<'_>) -> Option<Arc<ImageFacts>>;
     /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
+    /// Returns what shaders may see it as, if it is a buffer.
+    fn view_uses(device: &D, info: &Self::Info<'_>) -> BufferViewUses;
     /// Returns why it has no device address; `None` if it has one.
     fn no_address(device: &D, info: &Self::Info<'_>) -> Option<AddressError>;
     /// Returns true if all queues may use it without a transfer of ownership.
@@ -193,6 +195,10 @@ impl<D: Device> Class<D> for Buffers {
         device.buffer_transfer_usage(info)
     }
 
+    fn view_uses(device: &D, info: &D::BufferInfo<'_>) -> BufferViewUses {
+        device.buffer_view_uses(info)
+    }
+
     fn no_address(device: &D, info: &D::BufferInfo<'_>) -> Option<AddressError> {
         device.check_device_address(info).err()
     }
@@ -268,6 +274,11 @@ impl<D: Device> Class<D> for Images {
     // Of copies between buffers: those of texels have their usage in the shape.
     fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
         TransferUsage::empty()
+    }
+
+    // Its own are among the facts.
+    fn view_uses(_: &D, _: &D::ImageInfo<'_>) -> BufferViewUses {
+        BufferViewUses::empty()
     }
 
     fn no_address(_: &D, _: &D::ImageInfo<'_>) -> Option<AddressError> {

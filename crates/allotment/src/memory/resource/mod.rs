@@ -36,8 +36,8 @@ use self::class::ImageFacts;
 use super::AccessError;
 use super::token::Allocation;
 use crate::device::{
-    AddressError, BufferDevice, Device, ImageDevice, ImageShape, ImageViewSupport, QueueIndex, TransferUsage,
-    is_of_home_family,
+    AddressError, BufferDevice, BufferViewUses, Device, ImageDevice, ImageShape, ImageViewSupport,
+    QueueIndex, TransferUsage, is_of_home_family,
 };
 use crate::memory::ShortName;
 
@@ -94,6 +94,8 @@ pub struct RawResource<H> {
     facts: Option<Arc<ImageFacts>>,
     /// Copies that safe calls may submit with the buffer; none for an image.
     transfer_usage: TransferUsage,
+    /// What shaders may see a buffer as; nothing for an image.
+    view_uses: BufferViewUses,
     /// All queues may use it without a transfer of ownership.
     shared: bool,
     /// Why it has no device address; `None` if it has one.
@@ -107,8 +109,8 @@ impl<H: Clone> RawResource<H> {
         let Allocation { allocator, pool, record, generation } = self.allocation;
         let allocation = Allocation { allocator, pool, record, generation };
         let (handle, facts) = (self.handle.clone(), self.facts.clone());
-        let &Self { size, transfer_usage, shared, no_address, .. } = self;
-        Self { handle, size, facts, transfer_usage, shared, no_address, allocation }
+        let &Self { size, transfer_usage, view_uses, shared, no_address, .. } = self;
+        Self { handle, size, facts, transfer_usage, view_uses, shared, no_address, allocation }
     }
 }
 
@@ -144,6 +146,16 @@ impl<H> RawResource<H> {
         check_usage(self.transfer_usage, copy)
     }
 
+    /// Returns what shaders may see a buffer as.
+    pub(crate) fn view_uses(&self) -> BufferViewUses {
+        self.view_uses
+    }
+
+    /// Returns why the buffer has no device address; `None` if it has one.
+    pub(crate) fn no_address(&self) -> Option<AddressError> {
+        self.no_address
+    }
+
     /// Refuses to ask for a device address where there is none.
     pub(super) fn check_address(&self) -> Result<(), AccessError> {
         let refused = |reason| Err(AccessError::NoAddress { reason, name: ShortName::NONE });
@@ -166,8 +178,9 @@ impl<H> RawResource<H> {
 
     /// Makes a token of a resource and its memory that is only going to be destroyed.
     fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
-        let (transfer_usage, no_address) = (TransferUsage::empty(), Some(AddressError::Unsupported));
-        Self { handle, size, facts: None, transfer_usage, shared: false, no_address, allocation }
+        let (transfer_usage, view_uses) = (TransferUsage::empty(), BufferViewUses::empty());
+        let no_address = Some(AddressError::Unsupported);
+        Self { handle, size, facts: None, transfer_usage, view_uses, shared: false, no_address, allocation }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.

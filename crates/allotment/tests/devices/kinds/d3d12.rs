@@ -21,7 +21,7 @@ mod real {
     use core::ffi::{c_char, c_void};
 
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment::device::{ImageViewUse, MemoryHeapIndex, TexelBlock, TexelBufferUse};
+    use allotment::device::{BufferViewUses, ImageViewUse, MemoryHeapIndex, TexelBlock};
     use allotment_headless::DeviceChoice;
     use allotment_headless::d3d12::{Headless, HeadlessDesc};
     use allotment_readers::{D3d12Reader, DescriptorReader as _};
@@ -182,11 +182,14 @@ mod real {
             (DXGI_FORMAT_R32G32B32A32_FLOAT.0.unsigned_abs(), 16)
         }
 
-        fn texel_usage(&self, usage: TexelBufferUse) -> u64 {
-            match usage {
-                TexelBufferUse::Uniform => 0,
-                TexelBufferUse::Storage => D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0.unsigned_abs().into(),
-            }
+        fn buffer_for_views(&self, uses: BufferViewUses) -> u64 {
+            let written = BufferViewUses::READ_WRITE | BufferViewUses::STORAGE_TEXELS;
+            let flag = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0.unsigned_abs();
+            if uses.intersects(written) { flag.into() } else { 0 }
+        }
+
+        fn buffer_without_views(&self, usage: BufferViewUses) -> Option<u64> {
+            usage.intersects(BufferViewUses::READ_WRITE | BufferViewUses::STORAGE_TEXELS).then_some(0)
         }
 
         fn image_states(&self) -> &'static [D3D12_RESOURCE_STATES] {

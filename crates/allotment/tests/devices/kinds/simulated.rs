@@ -3,8 +3,7 @@
 use std::sync::Mutex;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{ImageViewUse, TexelBufferUse};
-use allotment::device::{TexelBlock, TexelLayout, TexelPlane};
+use allotment::device::{BufferViewUses, ImageViewUse, TexelBlock, TexelLayout, TexelPlane};
 use allotment_readers::SimulatedReader;
 
 use crate::fixture::{DescriptorFixture, Fixture, Format, FormatClass, Values};
@@ -77,8 +76,13 @@ impl Fixture for SimulatedFixture {
         (16, 16)
     }
 
-    fn texel_usage(&self, _: TexelBufferUse) -> u64 {
+    fn buffer_for_views(&self, _: BufferViewUses) -> u64 {
         0
+    }
+
+    fn buffer_without_views(&self, usage: BufferViewUses) -> Option<u64> {
+        let written = BufferViewUses::READ_WRITE | BufferViewUses::STORAGE_TEXELS;
+        usage.intersects(written).then_some(SimulatedGpu::NO_UNORDERED_ACCESS)
     }
 
     fn image_states(&self) -> &'static [()] {

@@ -5,7 +5,7 @@
 
 use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
 use allotment::device::{
-    DeviceError, ImageViewUse, MemoryDevice as _, MemoryHeapIndex, TexelBlock, TexelBufferUse,
+    BufferViewUses, DeviceError, ImageViewUse, MemoryDevice as _, MemoryHeapIndex, TexelBlock,
 };
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError};
 use allotment_headless::{DeviceChoice, Message};
@@ -213,19 +213,26 @@ impl Fixture for VulkanFixture {
         (vk::Format::R32G32B32A32_SFLOAT.as_raw().unsigned_abs(), 16)
     }
 
-    fn texel_usage(&self, usage: TexelBufferUse) -> u64 {
+    fn buffer_for_views(&self, uses: BufferViewUses) -> u64 {
         use ash::vk::BufferUsageFlags as Usage;
-        let usage = match usage {
-            TexelBufferUse::Uniform => Usage::UNIFORM_TEXEL_BUFFER,
-            TexelBufferUse::Storage => Usage::STORAGE_TEXEL_BUFFER,
-        };
+        let all = [
+            (BufferViewUses::CONSTANTS, Usage::UNIFORM_BUFFER),
+            (BufferViewUses::READ_ONLY | BufferViewUses::READ_WRITE, Usage::STORAGE_BUFFER),
+            (BufferViewUses::UNIFORM_TEXELS, Usage::UNIFORM_TEXEL_BUFFER),
+            (BufferViewUses::STORAGE_TEXELS, Usage::STORAGE_TEXEL_BUFFER),
+        ];
+        let wanted = all.into_iter().filter(|(flags, _)| uses.intersects(*flags));
+        let usage = wanted.fold(Usage::empty(), |usage, (_, flag)| usage | flag);
         // Descriptor buffers have addresses of what they name.
-        (usage.as_raw()
-            | self
-                .device()
-                .descriptor_buffer_functions()
-                .map_or(0, |_| Usage::SHADER_DEVICE_ADDRESS.as_raw()))
-        .into()
+        let with_address = self
+            .device()
+            .descriptor_buffer_functions()
+            .map_or(usage, |_| usage | Usage::SHADER_DEVICE_ADDRESS);
+        with_address.as_raw().into()
+    }
+
+    fn buffer_without_views(&self, _: BufferViewUses) -> Option<u64> {
+        Some(0)
     }
 
     fn image_states(&self) -> &'static [ImageLayout] {

@@ -19,7 +19,7 @@ use super::textures::{
     each_texel_of_each_mip_level_and_face_is_sampled_through_views,
     textures_are_sampled_through_their_descriptors_and_samplers,
 };
-use super::{texels, views};
+use super::{buffer_views, views};
 use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
 
@@ -35,7 +35,7 @@ macro_rules! tests {
 
 pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
     let mut all = views::all();
-    all.extend(texels::all());
+    all.extend(buffer_views::all());
     all.extend(tests![F:
         a_written_descriptor_is_read_by_work,
         a_descriptor_says_what_it_is_of,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allotment::descriptor::{
     Binding, BindingSet, DescriptorSlot, ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::{BufferUse, ImageViewDesc, SamplerDesc};
+use allotment::device::{BufferUse, BufferViewDesc, ImageViewDesc, SamplerDesc};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::Recording;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
@@ -89,15 +89,18 @@ impl<F: DescriptorFixture> Material<F> {
         let bindings =
             [Binding::mutable("numbers").array(3), Binding::mutable("albedo"), Binding::dynamic("instance")];
         let mut set = BindingSet::new(&descriptors.binding_layout(&bindings).unwrap()).unwrap();
-        for (binding, at, range) in [(0, 0, 0..256), (0, 1, 256..512), (2, 0, 256..272)] {
-            // SAFETY: the reader described the buffer for this use.
-            unsafe { set.bind_buffer(binding, at, &buffer, range, BufferUse::ReadOnly) }.unwrap();
+        set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly).unwrap();
+        let seen = |range| {
+            let desc = BufferViewDesc::new(range, BufferUse::ReadOnly);
+            Arc::new(front.create_buffer_view(&buffer, &desc).unwrap())
+        };
+        for (binding, at, range) in [(0, 1, 256..512), (2, 0, 256..272)] {
+            set.bind_buffer_view(binding, at, &seen(range)).unwrap();
         }
         let of_image = Arc::new(front.create_image_view(&image, &ImageViewDesc::sampled()).unwrap());
         set.bind_view(1, 0, &of_image).unwrap();
-        // SAFETY: as above.
-        let of_buffer = unsafe { heap.insert_buffer(&buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
-        // SAFETY: as above.
+        let of_buffer = heap.insert_buffer_view(&seen(0..256)).unwrap();
+        // SAFETY: the reader described the image for this use.
         let of_image = unsafe { heap.insert_image(&image, &view) }.unwrap();
         Self { set, slots: [of_buffer, of_image], buffer, image }
     }
@@ -301,13 +304,10 @@ pub(crate) fn descriptors_follow_through_many_frames_of_moves_creations_and_drop
                 let buffer = buffer(rig, &front, number);
                 let mut set = BindingSet::new(&layout).unwrap();
                 for (at, range) in [(0, 0..256), (1, 256..512)] {
-                    // SAFETY: the reader described the buffer for this use.
-                    unsafe { set.bind_buffer(0, at, &buffer, range, BufferUse::ReadOnly) }.unwrap();
+                    set.bind_buffer(0, at, &buffer, range, BufferUse::ReadOnly).unwrap();
                 }
-                let slot = (number % 30 == 0).then(|| {
-                    // SAFETY: as above.
-                    unsafe { heap.insert_buffer(&buffer, 0..256, BufferUse::ReadOnly) }.unwrap()
-                });
+                let slot = (number % 30 == 0)
+                    .then(|| heap.insert_buffer(&buffer, 0..256, BufferUse::ReadOnly).unwrap());
                 live.push((set, slot, number, buffer));
             } else if !live.is_empty() {
                 let (set, slot, ..) = live.swap_remove(random.below(live.len() as u64) as usize);
@@ -320,17 +320,14 @@ pub(crate) fn descriptors_follow_through_many_frames_of_moves_creations_and_drop
             let (from, to) = (live.len() - 1, random.below(live.len() as u64 - 1) as usize);
             let (buffer, number) = (Arc::clone(&live[from].3), live[from].2);
             for (at, range) in [(0, 0..256), (1, 256..512)] {
-                // SAFETY: as above.
-                unsafe { live[to].0.bind_buffer(0, at, &buffer, range, BufferUse::ReadOnly) }.unwrap();
+                live[to].0.bind_buffer(0, at, &buffer, range, BufferUse::ReadOnly).unwrap();
             }
             if live[to].1.is_none() {
                 (live[to].2, live[to].3) = (number, buffer);
             } else {
                 let own = Arc::clone(&live[to].3);
-                // SAFETY: as above.
-                unsafe { live[to].0.bind_buffer(0, 0, &own, 0..256, BufferUse::ReadOnly) }.unwrap();
-                // SAFETY: as above.
-                unsafe { live[to].0.bind_buffer(0, 1, &own, 256..512, BufferUse::ReadOnly) }.unwrap();
+                live[to].0.bind_buffer(0, 0, &own, 0..256, BufferUse::ReadOnly).unwrap();
+                live[to].0.bind_buffer(0, 1, &own, 256..512, BufferUse::ReadOnly).unwrap();
             }
         }
         let frame = front.begin_frame().unwrap();

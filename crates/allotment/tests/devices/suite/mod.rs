@@ -3,6 +3,7 @@
 mod allocator;
 mod allocator_bytes;
 mod allocator_limits;
+mod buffer_views;
 mod buffers;
 mod copies;
 mod decisions;
@@ -27,7 +28,6 @@ mod properties;
 mod reads;
 mod room;
 pub(crate) mod stage;
-mod texels;
 mod textures;
 mod timelines;
 mod uploads;

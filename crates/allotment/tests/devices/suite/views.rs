@@ -1,15 +1,18 @@
-//! Views of images: of each use and dimension, of parts of images, and nothing left of them.
+//! Views: of images, of each use and dimension, of their parts; of all kinds at once, and nothing left of them.
 
 use core::ops::Range;
 use std::sync::Arc;
 
-use allotment::descriptor::{DescriptorError, ImageView};
+use allotment::descriptor::{
+    Binding, BindingSet, DescriptorError, DescriptorSlot, ImageView, ShaderVisibleHeap,
+};
 use allotment::device::{
-    DescriptorDevice, DescriptorHeapType, ImageDesc, ImageViewDesc, ImageViewDimension, ImageViewError,
-    ImageViewUse,
+    BufferDesc, BufferUse, BufferViewDesc, BufferViewUses, DescriptorDevice, DescriptorHeapType, Device,
+    ImageDesc, ImageViewDesc, ImageViewDimension, ImageViewError, ImageViewUse, SamplerDesc, TexelBufferDesc,
+    TexelBufferUse,
 };
 use allotment::gpu::GpuDesc;
-use allotment::memory::Image;
+use allotment::memory::{Buffer, Image};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::amount::scaled;
@@ -21,7 +24,8 @@ pub(super) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
     tests![F:
         views_of_each_use_see_each_part_of_an_image_and_no_other,
         views_keep_their_image_and_wait_for_the_gpu,
-        views_come_and_go_with_frames_in_flight,
+        views_of_each_kind_come_and_go_with_frames_in_flight,
+        what_slots_do_not_have_is_refused_with_the_reason,
     ]
 }
 
@@ -208,25 +212,164 @@ fn views_keep_their_image_and_wait_for_the_gpu<F: DescriptorFixture>(gpu: &Gpu<F
     assert_eq!(front.allocator().statistics().allocations, heaps);
 }
 
-fn views_come_and_go_with_frames_in_flight<F: DescriptorFixture>(gpu: &Gpu<F>) {
-    let front = front(gpu);
-    let desc = desc_for(gpu.fixture(), ImageViewUse::RenderTarget, [16, 16]).unwrap();
-    let image = image::<F>(&front, desc);
-    let mut most = 0;
-    for _ in 0..scaled(200) {
-        let frame = front.begin_frame().unwrap();
-        for _ in 0..50 {
-            drop(front.create_image_view(&image, &ImageViewDesc::render_target()).unwrap());
-            let sampled = Arc::new(front.create_image_view(&image, &ImageViewDesc::sampled()).unwrap());
-            if let Ok(descriptors) = front.descriptors() {
-                let heap = descriptors.resources();
-                heap.remove(heap.insert_view(&sampled).unwrap()).unwrap();
+/// How many views are made: a million by hand, with `ALLOTMENT_VIEWS=1000000`.
+fn count() -> u64 {
+    let count = std::env::var("ALLOTMENT_VIEWS");
+    count.map_or_else(|_| scaled(100_000), |count| count.parse().expect("ALLOTMENT_VIEWS is a number"))
+}
+
+/// Descriptions of views of each kind, each with what it is of.
+struct Kinds<D: Device> {
+    images: Vec<(Arc<Image<D>>, ImageViewDesc)>,
+    bytes: Vec<(Arc<Buffer<D>>, BufferViewDesc)>,
+    texels: Vec<(Arc<Buffer<D>>, TexelBufferDesc)>,
+}
+
+impl<D: DescriptorDevice> Kinds<D> {
+    fn new<F: DescriptorFixture<Device = D>>(gpu: &Gpu<F>, front: &Front<F>) -> Self {
+        let fixture = gpu.fixture();
+        let images = ImageViewUse::ALL.into_iter().filter_map(|usage| {
+            Some((image::<F>(front, desc_for(fixture, usage, [16, 16])?), ImageViewDesc::new(usage)))
+        });
+        let buffer = |uses, options: AllocationOptions| {
+            let desc = BufferDesc::new(4096).with_usage(fixture.buffer_for_views(uses));
+            Arc::new(front.create_buffer(&desc.into(), &options.with_name("seen")).unwrap())
+        };
+        let pinned = || AllocationOptions::new(MemoryUsage::GpuOnly);
+        let raw = |usage| BufferViewDesc::new(0..1024, usage);
+        let (format, texel) = fixture.texel_format();
+        let texels = |usage| TexelBufferDesc::new(0..16 * texel, format, usage);
+        Self {
+            images: images.collect(),
+            bytes: vec![
+                (buffer(BufferViewUses::CONSTANTS, pinned()), raw(BufferUse::Constants)),
+                (buffer(BufferViewUses::READ_ONLY, pinned()), raw(BufferUse::ReadOnly)),
+                (buffer(BufferViewUses::READ_WRITE, pinned()), raw(BufferUse::ReadWrite)),
+                (buffer(BufferViewUses::READ_ONLY, pinned()), raw(BufferUse::ReadOnly).with_stride(32)),
+                (buffer(BufferViewUses::READ_ONLY, pinned().relocatable()), raw(BufferUse::ReadOnly)),
+            ],
+            texels: vec![
+                (buffer(BufferViewUses::UNIFORM_TEXELS, pinned()), texels(TexelBufferUse::Uniform)),
+                (buffer(BufferViewUses::STORAGE_TEXELS, pinned()), texels(TexelBufferUse::Storage)),
+            ],
+        }
+    }
+
+    /// Makes a view of each kind, puts those for shaders into slots where the device has any, and drops all of them. Returns
+    /// how many.
+    fn make(&self, front: &allotment::Gpu<D>) -> u64 {
+        let heap = front.descriptors().ok().map(|all| all.resources());
+        let seen = |slot: &dyn Fn(&ShaderVisibleHeap<D>) -> Result<DescriptorSlot, DescriptorError>| {
+            if let Some(heap) = heap {
+                heap.remove(slot(heap).unwrap()).unwrap();
+            }
+        };
+        for (image, desc) in &self.images {
+            let view = Arc::new(front.create_image_view(image, desc).unwrap());
+            match desc.usage {
+                ImageViewUse::Sampled | ImageViewUse::Storage => seen(&|heap| heap.insert_view(&view)),
+                usage => {
+                    // With its reason: such a view is bound by its CPU descriptor or its handle.
+                    let refused = heap.map(|heap| heap.insert_view(&view).unwrap_err());
+                    let expected = |it: DescriptorError| matches!(it, DescriptorError::NotForShaders { usage: found, .. } if found == usage);
+                    assert!(refused.is_none_or(expected));
+                }
             }
         }
-        frame.end().unwrap();
-        most = most.max(used(&front, DescriptorHeapType::RenderTarget));
+        for (buffer, desc) in &self.bytes {
+            let view = Arc::new(front.create_buffer_view(buffer, desc).unwrap());
+            seen(&|heap| heap.insert_buffer_view(&view));
+        }
+        for (buffer, desc) in &self.texels {
+            let view = Arc::new(front.create_texel_buffer_view(buffer, desc).unwrap());
+            seen(&|heap| heap.insert_texel_buffer(&view));
+        }
+        (self.images.len() + self.bytes.len() + self.texels.len()) as u64
     }
-    assert!(most <= 50 * 8, "{most}");
-    drop(image);
+}
+
+fn views_of_each_kind_come_and_go_with_frames_in_flight<F: DescriptorFixture>(gpu: &Gpu<F>) {
+    const OF_A_FRAME: u64 = 500;
+    let front = front(gpu);
+    let kinds = Kinds::new(gpu, &front);
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("written");
+    let written = front.create_buffer(&BufferDesc::new(64).into(), &options).unwrap();
+    let (mut made, mut most, mut waiting) = (0, 0, 0);
+    while made < count() {
+        let frame = front.begin_frame().unwrap();
+        // What is submitted with the frame is work in flight, for which the views wait.
+        front.uploads().write_buffer(&written, 0, &[7; 64]).unwrap();
+        let mut of_frame = 0;
+        while of_frame < OF_A_FRAME {
+            of_frame += kinds.make(&front);
+        }
+        made += of_frame;
+        waiting = waiting.max(front.deletion_queue().statistics().pending);
+        frame.end().unwrap();
+        most = most.max(DescriptorHeapType::ALL.into_iter().map(|kind| used(&front, kind)).sum());
+    }
+    assert!(waiting >= OF_A_FRAME, "those of a frame wait for it at least: {waiting}");
+    assert!(u64::from(most) <= OF_A_FRAME * 16, "{most}");
+    drop((kinds, written));
+    for _ in 0..3 {
+        front.wait_idle().unwrap();
+    }
     finish::<F>(&front);
+    for kind in DescriptorHeapType::ALL {
+        let Ok(all) = front.descriptors() else { break };
+        all.cpu_heap(kind).trim();
+        let left = all.cpu_heap(kind).statistics();
+        assert_eq!((left.used, left.pages, left.retiring), (0, 0, 0), "{kind}");
+    }
+    if let Ok(all) = front.descriptors() {
+        let left = all.resources().statistics();
+        assert_eq!((left.slots.used, left.slots.retiring, left.tables.used), (0, 0, 0));
+    }
+    println!(
+        "{made} views, of which at most {most} had descriptors and {waiting} objects waited for the GPU"
+    );
+}
+
+fn what_slots_do_not_have_is_refused_with_the_reason<F: DescriptorFixture>(gpu: &Gpu<F>) -> Outcome {
+    let front = front(gpu);
+    let Ok(descriptors) = front.descriptors() else {
+        return Outcome::DoesNotApply("the device has no descriptors that shaders index");
+    };
+    let layout = descriptors.binding_layout(&[Binding::mutable("one"), Binding::dynamic("two")]).unwrap();
+    let mut set = BindingSet::new(&layout).unwrap();
+    for usage in [ImageViewUse::RenderTarget, ImageViewUse::DepthStencil, ImageViewUse::InputAttachment] {
+        // Without such views, the view itself is refused (`views_of_each_use_…`).
+        let Some(desc) = desc_for(gpu.fixture(), usage, [16, 16]) else { continue };
+        let image = image::<F>(&front, desc);
+        let view = Arc::new(front.create_image_view(&image, &ImageViewDesc::new(usage)).unwrap());
+        let refused = [
+            descriptors.resources().insert_view(&view).unwrap_err(),
+            set.bind_view(0, 0, &view).unwrap_err(),
+            set.bind_view(1, 0, &view).unwrap_err(),
+        ];
+        for refused in refused {
+            assert!(matches!(refused, DescriptorError::NotForShaders { usage: found, .. } if found == usage));
+            assert!(refused.to_string().contains("descriptor set of your own"), "{refused}");
+        }
+    }
+    // Samplers stand in a heap of their own, and nothing is combined with them.
+    let sampler = gpu.device().create_sampler(&SamplerDesc::default()).unwrap();
+    // SAFETY: the sampler is of this device, and is written nowhere.
+    let descriptor = unsafe { gpu.device().sampler_descriptor(&sampler) };
+    let refused = [
+        descriptors.resources().insert(&descriptor, None).unwrap_err(),
+        set.bind(0, 0, &descriptor, None).unwrap_err(),
+    ];
+    let (expected, found) = (DescriptorHeapType::Resource, DescriptorHeapType::Sampler);
+    assert_eq!(refused, [DescriptorError::WrongKind { expected, found }; 2]);
+    drop(descriptor);
+    // SAFETY: no heap has it.
+    unsafe { gpu.device().destroy_sampler(sampler) };
+    drop((set, layout));
+    for _ in 0..2 {
+        front.wait_idle().unwrap();
+    }
+    finish::<F>(&front);
+    assert_eq!(descriptors.resources().statistics().slots.used, 0);
+    Outcome::Ran
 }

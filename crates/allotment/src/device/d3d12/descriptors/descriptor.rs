@@ -1,11 +1,13 @@
 //! Descriptor values: a view of a resource, or a sampler.
 
 use core::fmt;
+use core::num::NonZero;
 use core::ops::Range;
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{
-    DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_R32_TYPELESS,
+    DXGI_FORMAT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_R32_TYPELESS,
+    DXGI_FORMAT_UNKNOWN,
 };
 
 use super::sampler;
@@ -155,18 +157,26 @@ impl<'a> Descriptor<'a> {
         }
     }
 
-    /// Creates a view of a buffer range.
+    /// Creates a view of a buffer range: of structures of `stride` bytes, else of raw bytes or constants.
     ///
     /// # Safety
     ///
-    /// The conditions of [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor) apply.
-    pub(super) unsafe fn of_buffer(buffer: &'a ID3D12Resource, range: Range<u64>, usage: BufferUse) -> Self {
+    /// The conditions of [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor) and of
+    /// [`structured_buffer_descriptor`](crate::device::DescriptorDevice::structured_buffer_descriptor) apply.
+    pub(super) unsafe fn of_buffer(
+        buffer: &'a ID3D12Resource,
+        range: Range<u64>,
+        usage: BufferUse,
+        stride: Option<NonZero<u32>>,
+    ) -> Self {
         // The end is exclusive, and a view takes a length.
         let bytes = range.end - range.start;
         Self(match usage {
-            BufferUse::ReadOnly => View::ShaderResource(Some(buffer), Some(raw_bytes(range.start, bytes))),
+            BufferUse::ReadOnly => {
+                View::ShaderResource(Some(buffer), Some(readable(range.start, bytes, stride)))
+            }
             BufferUse::ReadWrite => {
-                View::UnorderedAccess(Some(buffer), None, Some(raw_writable_bytes(range.start, bytes)))
+                View::UnorderedAccess(Some(buffer), None, Some(writable(range.start, bytes, stride)))
             }
             BufferUse::Constants => {
                 // SAFETY: the buffer is live, by the caller's promise.
@@ -185,7 +195,7 @@ impl<'a> Descriptor<'a> {
     pub(super) fn null(kind: DescriptorHeapType) -> Self {
         // A null view needs a description: without a resource the runtime cannot derive dimension and format.
         Self(match kind {
-            DescriptorHeapType::Resource => View::ShaderResource(None, Some(raw_bytes(0, 4))),
+            DescriptorHeapType::Resource => View::ShaderResource(None, Some(readable(0, 4, None))),
             // Direct3D 12 has no null sampler, so a harmless one takes its place.
             DescriptorHeapType::Sampler => View::Sampler(sampler::default()),
             DescriptorHeapType::RenderTarget => View::RenderTarget(
@@ -249,42 +259,50 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// Returns the number of 4-byte words of a raw view, clamped to the maximum of a view, which is more than
-/// resources have.
-fn words(bytes: u64) -> u32 {
-    u32::try_from(bytes / 4).unwrap_or(u32::MAX)
+/// Returns the format of a view of a buffer, its elements from byte `start` on, their number, and their size, which is 0 for
+/// words of raw bytes.
+fn elements(start: u64, bytes: u64, stride: Option<NonZero<u32>>) -> (DXGI_FORMAT, u64, u32, u32) {
+    // Raw views must have the format `R32_TYPELESS` and no stride, structured ones no format.
+    let format = if stride.is_some() { DXGI_FORMAT_UNKNOWN } else { DXGI_FORMAT_R32_TYPELESS };
+    let size: u64 = stride.map_or(4, |stride| stride.get().into());
+    // Clamped to the maximum of a view, which is more than resources have.
+    let count = u32::try_from(bytes / size).unwrap_or(u32::MAX);
+    (format, start / size, count, stride.map_or(0, NonZero::get))
 }
 
-/// Describes a raw buffer view for reading.
-fn raw_bytes(start: u64, bytes: u64) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
+/// Describes a buffer view for reading: of structures, or of raw bytes.
+fn readable(start: u64, bytes: u64, stride: Option<NonZero<u32>>) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
+    let (format, first, count, size) = elements(start, bytes, stride);
+    let raw = if size == 0 { D3D12_BUFFER_SRV_FLAG_RAW } else { D3D12_BUFFER_SRV_FLAG_NONE };
     D3D12_SHADER_RESOURCE_VIEW_DESC {
-        // Raw views must have the format `R32_TYPELESS` and no stride.
-        Format: DXGI_FORMAT_R32_TYPELESS,
+        Format: format,
         ViewDimension: D3D12_SRV_DIMENSION_BUFFER,
         Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
         Anonymous: D3D12_SHADER_RESOURCE_VIEW_DESC_0 {
             Buffer: D3D12_BUFFER_SRV {
-                FirstElement: start / 4,
-                NumElements: words(bytes),
-                StructureByteStride: 0,
-                Flags: D3D12_BUFFER_SRV_FLAG_RAW,
+                FirstElement: first,
+                NumElements: count,
+                StructureByteStride: size,
+                Flags: raw,
             },
         },
     }
 }
 
-/// Describes a raw buffer view for reading and writing.
-fn raw_writable_bytes(start: u64, bytes: u64) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
+/// Describes a buffer view for reading and writing: of structures, or of raw bytes.
+fn writable(start: u64, bytes: u64, stride: Option<NonZero<u32>>) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
+    let (format, first, count, size) = elements(start, bytes, stride);
+    let raw = if size == 0 { D3D12_BUFFER_UAV_FLAG_RAW } else { D3D12_BUFFER_UAV_FLAG_NONE };
     D3D12_UNORDERED_ACCESS_VIEW_DESC {
-        Format: DXGI_FORMAT_R32_TYPELESS,
+        Format: format,
         ViewDimension: D3D12_UAV_DIMENSION_BUFFER,
         Anonymous: D3D12_UNORDERED_ACCESS_VIEW_DESC_0 {
             Buffer: D3D12_BUFFER_UAV {
-                FirstElement: start / 4,
-                NumElements: words(bytes),
-                StructureByteStride: 0,
+                FirstElement: first,
+                NumElements: count,
+                StructureByteStride: size,
                 CounterOffsetInBytes: 0,
-                Flags: D3D12_BUFFER_UAV_FLAG_RAW,
+                Flags: raw,
             },
         },
     }
@@ -336,11 +354,23 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_view_is_counted_in_words() {
-        let view = raw_bytes(4096, 1000);
-        // SAFETY: it was made as a buffer.
-        let buffer = unsafe { view.Anonymous.Buffer };
-        assert_eq!((buffer.FirstElement, buffer.NumElements), (1024, 250));
-        assert_eq!(words(u64::MAX), u32::MAX);
+    fn a_raw_view_is_counted_in_words_and_a_structured_one_in_structures() {
+        let counted = |view: D3D12_SHADER_RESOURCE_VIEW_DESC| {
+            // SAFETY: it was made as a buffer.
+            let buffer = unsafe { view.Anonymous.Buffer };
+            (view.Format, buffer.FirstElement, buffer.NumElements, buffer.StructureByteStride, buffer.Flags)
+        };
+        let raw = counted(readable(4096, 1000, None));
+        assert_eq!(raw, (DXGI_FORMAT_R32_TYPELESS, 1024, 250, 0, D3D12_BUFFER_SRV_FLAG_RAW));
+        let structured = counted(readable(4800, 960, NonZero::new(48)));
+        assert_eq!(structured, (DXGI_FORMAT_UNKNOWN, 100, 20, 48, D3D12_BUFFER_SRV_FLAG_NONE));
+        let writable = writable(4800, 960, NonZero::new(48));
+        // SAFETY: as above.
+        let buffer = unsafe { writable.Anonymous.Buffer };
+        assert_eq!(
+            (buffer.FirstElement, buffer.NumElements, buffer.Flags),
+            (100, 20, D3D12_BUFFER_UAV_FLAG_NONE)
+        );
+        assert_eq!(elements(0, u64::MAX, None).2, u32::MAX);
     }
 }

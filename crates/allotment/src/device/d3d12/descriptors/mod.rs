@@ -13,6 +13,7 @@ mod image_view;
 mod sampler;
 mod texel_view;
 
+use core::num::NonZero;
 use core::ops::Range;
 
 use windows::Win32::Graphics::Direct3D12::*;
@@ -248,7 +249,18 @@ unsafe impl DescriptorDevice for Device {
         usage: BufferUse,
     ) -> Descriptor<'a> {
         // SAFETY: the caller's promise.
-        unsafe { Descriptor::of_buffer(buffer, range, usage) }
+        unsafe { Descriptor::of_buffer(buffer, range, usage, None) }
+    }
+
+    unsafe fn structured_buffer_descriptor<'a>(
+        &self,
+        buffer: &'a ID3D12Resource,
+        range: Range<u64>,
+        usage: BufferUse,
+        stride: u32,
+    ) -> Descriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { Descriptor::of_buffer(buffer, range, usage, NonZero::new(stride)) }
     }
 }
 

@@ -412,6 +412,10 @@ unsafe impl DescriptorDevice for Device {
         self.shared.descriptors.limits
     }
 
+    fn descriptors_have_addresses(&self) -> bool {
+        self.shared.descriptors.buffers.is_some()
+    }
+
     fn descriptor_kind(descriptor: &Descriptor<'_>) -> DescriptorHeapType {
         descriptor.what.kind()
     }

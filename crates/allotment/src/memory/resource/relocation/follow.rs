@@ -50,8 +50,7 @@ pub(crate) struct NewPlace<'a, D: Device> {
 
 /// A new handle.
 pub(crate) enum NewHandle<'a, D: Device> {
-    /// The descriptor of a buffer needs nothing that could fail to be created.
-    Buffer,
+    Buffer(&'a D::Buffer),
     Image(&'a D::Image),
 }
 
@@ -160,7 +159,7 @@ impl<D: Device> Moving<D> {
         let mut moves = Vec::with_capacity(created.len());
         for (index, new) in created.iter().enumerate() {
             let (key, handle) = match new {
-                Some(NewResource::Buffer(new)) => (key_of(&new.cell), NewHandle::Buffer),
+                Some(NewResource::Buffer(new)) => (key_of(&new.cell), NewHandle::Buffer(&new.to)),
                 Some(NewResource::Image(new)) => (key_of(&new.cell), NewHandle::Image(&new.to)),
                 None => continue,
             };
