@@ -657,11 +657,13 @@ unsafe impl ImageDevice for Device {
     }
 
     fn state_to_read(&self, _: QueueKind, shape: &ImageShape) -> vk::ImageLayout {
-        match (shape.is_sampled, shape.texels.is_depth_stencil()) {
-            // Only for sampled images and input attachments (VUID 01211); it may be a storage image or a target.
-            (false, _) => vk::ImageLayout::GENERAL,
-            (true, true) => vk::ImageLayout::DEPTH_STENCIL_READ_ONLY_OPTIMAL,
-            (true, false) => vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+        if shape.is_sampled {
+            // Also of depth and stencil: it is the layout that descriptors of views name, and `DEPTH_STENCIL_READ_ONLY_OPTIMAL`
+            // is only for images that can be attachments (VUID 01210).
+            vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL
+        } else {
+            // The other is only for sampled images and input attachments (VUID 01211); it may be a storage image or a target.
+            vk::ImageLayout::GENERAL
         }
     }
 
