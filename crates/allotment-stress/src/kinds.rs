@@ -2,10 +2,11 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferDesc, DescriptorDevice, DeviceError, MemoryDevice as _, MemoryHeapIndex, TransferUsage,
+    BufferDesc, DescriptorDevice, DeviceError, MemoryDevice as _, MemoryHeapIndex, TexelBlock, TexelLayout,
+    TexelPlane, TransferUsage,
 };
 
-use crate::Input;
+use crate::{ImageFormat, Input};
 
 /// A device under test.
 pub trait Stressed: DescriptorDevice + Clone {
@@ -31,6 +32,19 @@ pub trait Stressed: DescriptorDevice + Clone {
 
     /// Gives all heaps the budgets that they have without a change.
     fn reset_budgets(&self);
+
+    /// Returns formats of images, some of which the device may not have.
+    fn image_formats(&self) -> Vec<ImageFormat>;
+
+    /// Returns the usage flags of images that the CPU can copy texels into.
+    fn host_write_usage(&self) -> u64 {
+        0
+    }
+
+    /// Returns false where the validation layer takes the last blocks of a mip level for texels of the next one.
+    fn copies_parts_of_blocks(&self) -> bool {
+        true
+    }
 }
 
 impl Stressed for SimulatedGpu {
@@ -71,6 +85,33 @@ impl Stressed for SimulatedGpu {
             self.set_budget(heap, found.size / 10 * 9);
         }
     }
+
+    fn image_formats(&self) -> Vec<ImageFormat> {
+        let blocks = |bytes, width, height| TexelBlock { bytes, width, height }.into();
+        let aspects = |depth: Option<u32>, stencil: Option<u32>| TexelLayout::DepthStencil {
+            depth: depth.map(TexelBlock::new),
+            stencil: stencil.map(TexelBlock::new),
+        };
+        let plane = |bytes, subsampling| Some(TexelPlane { bytes, subsampling });
+        let planes = [plane(1, [1, 1]), plane(2, [2, 2]), None];
+        [
+            blocks(1, 1, 1),
+            blocks(3, 1, 1),
+            blocks(4, 1, 1),
+            blocks(8, 1, 1),
+            blocks(4, 2, 1),
+            blocks(8, 4, 4),
+            blocks(16, 4, 4),
+            blocks(16, 10, 5),
+            aspects(Some(2), None),
+            aspects(None, Some(1)),
+            aspects(Some(4), Some(1)),
+            TexelLayout::Planar(planes),
+        ]
+        .into_iter()
+        .filter_map(|texels| Self::format(texels).map(ImageFormat::new))
+        .collect()
+    }
 }
 
 /// Returns the findings of a simulated GPU without any remaining resource: validation errors and leaks.
@@ -92,14 +133,14 @@ pub use of_vulkan::{Watched, watched};
 #[cfg(feature = "vulkan")]
 mod of_vulkan {
     use allotment::device::MemoryDevice as _;
-    use allotment::device::vulkan::{BufferInfo, Device, MemoryOptions};
+    use allotment::device::vulkan::{BufferInfo, Device, EnabledFeatures, MemoryOptions};
     use allotment::device::{MemoryHeapIndex, TransferUsage};
     use allotment_headless::vulkan::{Headless, HeadlessDesc, OpenError};
     use allotment_headless::{DeviceChoice, Message, Severity};
     use ash::vk;
 
     use super::Stressed;
-    use crate::{Input, raw};
+    use crate::{ImageFormat, Input, TexelValues, raw};
 
     impl Stressed for Device {
         const IMAGE_FORMAT: u32 = vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs();
@@ -131,6 +172,38 @@ mod of_vulkan {
         }
 
         fn reset_budgets(&self) {}
+
+        fn image_formats(&self) -> Vec<ImageFormat> {
+            use TexelValues::{Any, Float, Low24};
+            [
+                (vk::Format::R8_UNORM, Any),
+                (vk::Format::R8G8B8A8_SRGB, Any),
+                (vk::Format::R16G16B16A16_UINT, Any),
+                (vk::Format::R32G32B32A32_UINT, Any),
+                (vk::Format::BC1_RGBA_UNORM_BLOCK, Any),
+                (vk::Format::BC7_UNORM_BLOCK, Any),
+                (vk::Format::ETC2_R8G8B8_UNORM_BLOCK, Any),
+                (vk::Format::ASTC_4X4_UNORM_BLOCK, Any),
+                (vk::Format::D16_UNORM, Any),
+                (vk::Format::X8_D24_UNORM_PACK32, Low24),
+                (vk::Format::D32_SFLOAT, Float),
+                (vk::Format::S8_UINT, Any),
+                (vk::Format::D24_UNORM_S8_UINT, Low24),
+                (vk::Format::D32_SFLOAT_S8_UINT, Float),
+                (vk::Format::G8_B8R8_2PLANE_420_UNORM, Any),
+            ]
+            .map(|(format, values)| ImageFormat::new(format.as_raw().unsigned_abs()).with_values(values))
+            .into()
+        }
+
+        fn host_write_usage(&self) -> u64 {
+            let has = self.enabled().contains(EnabledFeatures::HOST_IMAGE_COPY);
+            if has { vk::ImageUsageFlags::HOST_TRANSFER_EXT.as_raw().into() } else { 0 }
+        }
+
+        fn copies_parts_of_blocks(&self) -> bool {
+            false
+        }
     }
 
     /// An open device with the validation layer and synchronization validation.
@@ -189,10 +262,12 @@ mod of_vulkan {
 
     /// Performance advice is ignored: the calls are random. So are messages of older layers about resources of a
     /// manual pass whose memory is freed before they are destroyed: Vulkan allows that as long as nothing uses
-    /// them.
+    /// them. And the layer of Vulkan 1.4 takes the bytes of a copy in the buffer, with the padding of rows, for those in the
+    /// image, and says that they overlap a buffer behind a small image; bytes that did would be found by the comparison.
     fn is_wrong(message: &&Message) -> bool {
         let is_advice = message.id.contains("BestPractices");
         let is_left_behind = message.text.contains("still has a reference to mem obj");
-        message.severity == Severity::Error || !(is_advice || is_left_behind)
+        let is_overlap = ["pRegions-00173", "pRegions-00184"].iter().any(|rule| message.id.ends_with(rule));
+        !is_overlap && (message.severity == Severity::Error || !(is_advice || is_left_behind))
     }
 }

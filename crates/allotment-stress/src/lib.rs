@@ -5,10 +5,11 @@
 //!   World      the allocator, the descriptor heaps, the queues, and the resources that threads exchange
 //!   Player     one thread: makes one Call after another and checks its outcome
 //!   Tally      the number of calls and errors, and the findings
-//!   mix        other calls, of one `Gpu`, whose queues and steps meet in the same buffers
+//!   mix        other calls, of one `Gpu`, whose queues and steps meet in the same buffers and images
+//!   images     writes and reads of parts of images, and the texels that they should have
 //! ```
 //!
-//! Each buffer holds a pattern that no other buffer has. Patterns are written through mapped memory, transfers and
+//! Each buffer and image holds a pattern that no other has. Patterns are written through mapped memory, transfers and
 //! uploads, read back through another of these, also after moves, and compared. An error is counted as a refusal.
 //! Wrong bytes, panics, a lost device, leaks and validation messages are findings.
 //!
@@ -17,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod calls;
+mod images;
 mod input;
 mod kinds;
 mod mix;
@@ -24,9 +26,11 @@ mod raw;
 mod seeds;
 mod shadow;
 mod tally;
+mod texels;
 mod world;
 
 pub use calls::{Call, Player};
+pub use images::ImageFormat;
 pub use input::Input;
 pub use kinds::{Stressed, simulated_findings};
 #[cfg(feature = "vulkan")]
@@ -34,6 +38,7 @@ pub use kinds::{Watched, watched};
 pub use mix::{MixTally, mix};
 pub use seeds::{Seed, seeds};
 pub use tally::Tally;
+pub use texels::TexelValues;
 pub use world::{World, WorldDesc};
 
 use core::panic::AssertUnwindSafe;

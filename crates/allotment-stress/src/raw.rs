@@ -9,8 +9,8 @@ use allotment::device::{
     TimelineValue,
 };
 use allotment::lifetime::TimelinePoints;
-use allotment::memory::Buffer;
 use allotment::memory::defragmentation::Move;
+use allotment::memory::{Buffer, Image};
 
 /// Submits work without commands.
 pub(crate) fn submit_nothing<D: Device>(
@@ -120,4 +120,10 @@ pub(crate) fn vulkan_buffer(
     let info = ash::vk::BufferCreateInfo::default().size(size.max(1)).usage(usage);
     // SAFETY: nothing is chained, the size is not 0, and each device knows the usages that are passed here.
     unsafe { allotment::device::vulkan::BufferInfo::from_raw(info) }
+}
+
+/// Says that an image is in the state which it was in before the library was told to forget it.
+pub(crate) fn set_state<D: Device>(image: &Image<D>, state: D::ImageState) {
+    // SAFETY: only uploads of this library have used the image, and they leave it in this state.
+    unsafe { image.set_state(state) };
 }

@@ -63,9 +63,10 @@ const WHOLE_PASS: [u8; 5] = [2, 0, 0, 5, 0];
 #[must_use]
 pub fn seeds() -> Vec<Seed> {
     use Call::{
-        CreateBuffer, CreateMovable, CreateOwned, Defragment, DestroyBuffer, DropMovable, DropOwned, Grow,
-        InsertAll, Own, ReadBuffer, Reclaim, Record, Step, SubmitUploads, Upload, UploadMovable, UseMovable,
-        UseOwned, Wait, WriteBuffer,
+        CreateBuffer, CreateGpu, CreateGpuImage, CreateMovable, CreateOwned, Defragment, DestroyBuffer,
+        DropGpuImage, DropMovable, DropOwned, Grow, InsertAll, Own, ReadBuffer, ReadGpuImage, Reclaim,
+        Record, Step, SubmitUploads, Upload, UploadMovable, UseMovable, UseOwned, Wait, WriteBuffer,
+        WriteGpuImage,
     };
     let emptied = |script: Script| {
         let full = script.times(24, CreateBuffer, &MOVABLE_4_KIB);
@@ -125,6 +126,18 @@ pub fn seeds() -> Vec<Seed> {
                 "insert_all",
                 "many descriptors of which one is wrong, or whose iterator panics; then compaction",
             ),
+        (0..12)
+            .fold(Script::new().call(CreateGpu, &[]), |script, format| {
+                // A two-dimensional image of this format with all mip levels, written whole and in a box, and read.
+                script
+                    .call(CreateGpuImage, &[0, format, 0, 9, 6, 0, 7, 1, 3])
+                    .call(WriteGpuImage, &[format])
+                    .call(WriteGpuImage, &[format, 0, 7, 1, 1, 0, 0, 0, 1, 1, 1])
+                    .call(ReadGpuImage, &[format, 1, 0, 0, 0, 0, 7, 1])
+            })
+            .times(4, DropGpuImage, &[0, 2])
+            .times(4, WriteGpuImage, &[2, 0, 7])
+            .seed("image_boxes", "images of each format are written whole and in boxes, and read"),
     ]
 }
 
@@ -162,5 +175,10 @@ mod tests {
         assert!(refused(&of("raw_usage"), Call::Upload, "Access(MissingUsage"));
         assert!(refused(&of("insert_all"), Call::InsertAll, "WrongKind"));
         assert!(refused(&of("insert_all"), Call::InsertAll, "\"Panicked"));
+        let images = of("image_boxes");
+        assert!(images.calls_of(Call::CreateGpuImage) >= 12, "{images}");
+        assert!(images.calls_of(Call::WriteGpuImage) >= 12, "{images}");
+        assert!(images.calls_of(Call::ReadGpuImage) >= 6, "{images}");
+        assert!(images.bytes_checked > 1000, "{images}");
     }
 }

@@ -21,7 +21,7 @@ use allotment::memory::{Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllo
 use allotment::upload::{UploadPool, UploadPoolDesc};
 use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, MemoryUsage, Pool};
 
-use crate::calls::Observer;
+use crate::calls::{Observer, TheirImage};
 use crate::shadow::Shadow;
 use crate::{Input, Stressed, Tally, raw};
 
@@ -161,6 +161,7 @@ pub struct World<D: Stressed> {
     pub(crate) pools: Shelf<Pool>,
     pub(crate) gpus: Shelf<Arc<OwnGpu<D>>>,
     pub(crate) gpu_buffers: Shelf<Marked<TheirBuffer<D>>>,
+    pub(crate) gpu_images: Shelf<TheirImage<D>>,
     pub(crate) observers: Shelf<Observer>,
 }
 
@@ -214,6 +215,7 @@ impl<D: Stressed> World<D> {
             pools: Shelf::default(),
             gpus: Shelf::default(),
             gpu_buffers: Shelf::default(),
+            gpu_images: Shelf::default(),
             observers: Shelf::default(),
             tracker,
             allocator,
@@ -322,9 +324,11 @@ impl<D: Stressed> World<D> {
         ends.push(Box::new(move || drop(owned_memory)));
         ends.push(Box::new(move || drop(movables)));
         let (gpus, gpu_buffers, observers) = (self.gpus, self.gpu_buffers, self.observers);
+        let gpu_images = self.gpu_images;
         ends.push(Box::new(move || drop(pools)));
         ends.push(Box::new(move || drop(gpus)));
         ends.push(Box::new(move || drop(gpu_buffers)));
+        ends.push(Box::new(move || drop(gpu_images)));
         ends.push(Box::new(move || drop(observers)));
         ends.push(Box::new(move || drop(set)));
         ends.push(Box::new(move || drop(pages)));

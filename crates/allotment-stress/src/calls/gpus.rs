@@ -65,7 +65,7 @@ impl<D: Stressed> Player<'_, D> {
         }
     }
 
-    fn some_gpu(&mut self) -> Option<Arc<OwnGpu<D>>> {
+    pub(super) fn some_gpu(&mut self) -> Option<Arc<OwnGpu<D>>> {
         let all = self.world.gpus.all();
         let index = if all.is_empty() { return None } else { self.input.index(all.len()) };
         all.get(index).cloned()

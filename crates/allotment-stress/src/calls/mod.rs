@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod gpus;
+mod images;
 mod lifetime;
 mod memory;
 mod movable;
@@ -22,6 +23,7 @@ use allotment::memory::{BudgetPolicy, Buffer, Dedicated, ExpectedLifetime, Movab
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
 use allotment::{Alignment, AllocationOptions, MemoryUsage};
 
+pub(crate) use images::TheirImage;
 pub(crate) use observers::Observer;
 
 use crate::world::{Marked, World};
@@ -190,6 +192,14 @@ calls! {
     UseGpuBuffer,
     /// The same, and descriptors, of a buffer of another `Gpu`.
     MisuseGpuBuffer,
+    /// `Gpu::create_image`, `making_room`.
+    CreateGpuImage,
+    /// `Uploads::write_image`, `write_image_part`, `write_image_from`, `write_image_with`, of parts that are there or not.
+    WriteGpuImage,
+    /// `Reads::read_image`, `submit`, `wait`.
+    ReadGpuImage,
+    /// Drops an image, or `Image::forget_state`, `set_state`.
+    DropGpuImage,
 }
 
 /// An open recording of this thread, and its memory and descriptors.
@@ -356,6 +366,10 @@ impl<'w, D: Stressed> Player<'w, D> {
             Call::CreateGpuBuffer => self.create_gpu_buffer(),
             Call::UseGpuBuffer => self.use_gpu_buffer(),
             Call::MisuseGpuBuffer => self.misuse_gpu_buffer(),
+            Call::CreateGpuImage => self.create_gpu_image(),
+            Call::WriteGpuImage => self.write_gpu_image(),
+            Call::ReadGpuImage => self.read_gpu_image(),
+            Call::DropGpuImage => self.drop_gpu_image(),
         }
     }
 

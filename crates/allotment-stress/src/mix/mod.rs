@@ -1,14 +1,16 @@
-//! Random calls of one `Gpu` from several threads: workers that create buffers, fill them, copy between them on any queue,
-//! read them back and drop them, while each of them also steps, on its own or at the end of its frames.
+//! Random calls of one `Gpu` from several threads: workers that create buffers and images, fill them, copy between them on any
+//! queue, read them back and drop them, while each of them also steps, on its own or at the end of its frames.
 //!
 //! ```text
 //!   Mix      a `Gpu` with a defragmenter of its own, until it is dropped and the next one is made
-//!   Worker   one thread, its buffers, and the bytes that they should have
+//!   Worker   one thread, its buffers and images, and the bytes that they should have
 //! ```
 //!
-//! Each buffer belongs to one worker, which orders its own uses of it as an application does. The steps of all of them move
-//! all buffers. So a message about a hazard, and a byte that is not what was written, is the library's. A write that is
+//! Each buffer and image belongs to one worker, which orders its own uses of it as an application does. The steps of all of them move
+//! all of them. So a message about a hazard, and a byte that is not what was written, is the library's. A write that is
 //! refused since the buffer is moved is a finding too: nobody could wait for its end.
+
+mod images;
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -23,9 +25,10 @@ use allotment::lifetime::TimelinePoints;
 use allotment::memory::Buffer;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
-use allotment::upload::{ReadError, ReadHandle, Uploader, UploaderDesc};
+use allotment::upload::{ReadError, ReadHandle, Uploader, UploaderDesc, WhenFull};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
+use crate::images::{PendingRead, PendingUpload, TestImage};
 use crate::shadow::{Shadow, pattern};
 use crate::{Input, RunDesc, Stressed, Tally, raw};
 
@@ -79,7 +82,13 @@ impl MixTally {
 
 impl fmt::Display for MixTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} calls, {} moves", self.calls(), self.moves)?;
+        writeln!(
+            f,
+            "{} calls, {} moves, {} bytes of images compared",
+            self.calls(),
+            self.moves,
+            self.tally.bytes_checked
+        )?;
         self.made.iter().try_for_each(|(call, count)| writeln!(f, "  {call:24} {count}"))?;
         self.refused.iter().try_for_each(|(why, count)| writeln!(f, "  refused: {why} {count}"))?;
         self.findings().iter().try_for_each(|finding| writeln!(f, "FINDING {finding}"))
@@ -117,8 +126,15 @@ fn mix_once<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) ->
         DefragmentationStrategy::Full,
         DefragmentationDesc::default().strategy,
     ]);
+    let mut uploader = UploaderDesc::default();
+    uploader.staging = input.pick(&[32 << 20, 256 << 10, 1 << 20]);
+    uploader.when_full = WhenFull::Wait(Duration::from_secs(60));
+    if input.once_in(2) {
+        uploader.image_queue = Some(QueueIndex(input.index(device.properties().queues.len()) as u8));
+    }
     let gpu = GpuDesc::default()
         .with_allocator(allocator)
+        .with_uploader(uploader)
         .with_defragmentation(DefragmentationDesc::new(strategy).with_limits(PassLimits::NONE));
     let gpu = match Gpu::new(device.clone(), gpu) {
         Ok(gpu) => gpu,
@@ -172,6 +188,9 @@ struct Worker<'a, D: Stressed> {
     buffers: Vec<Held<D>>,
     frame: Option<Frame<D>>,
     reads: Vec<(ReadHandle, Vec<u8>)>,
+    images: Vec<TestImage<D>>,
+    image_reads: Vec<PendingRead>,
+    image_writes: Vec<PendingUpload>,
     /// What this worker has submitted by itself: the other queues wait for it.
     submitted: TimelinePoints,
     tally: MixTally,
@@ -186,11 +205,18 @@ impl<'a, D: Stressed> Worker<'a, D> {
             buffers: Vec::new(),
             frame: None,
             reads: Vec::new(),
+            images: Vec::new(),
+            image_reads: Vec::new(),
+            image_writes: Vec::new(),
             submitted: TimelinePoints::EMPTY,
             tally: MixTally::default(),
         };
         let mut desc = UploaderDesc::default();
         (desc.staging, desc.queue) = (256 << 10, Some(worker.queue()));
+        desc.when_full = WhenFull::Wait(Duration::from_secs(60));
+        if worker.input.once_in(2) {
+            desc.image_queue = Some(worker.queue());
+        }
         match Uploader::new(gpu.memory(), desc) {
             Ok(uploader) => worker.uploader = Some(uploader),
             Err(error) => worker.tally.find(format!("no uploader: {error}")),
@@ -204,7 +230,7 @@ impl<'a, D: Stressed> Worker<'a, D> {
 
     /// Makes a random call.
     fn call(&mut self) {
-        const CALLS: [(&str, u64); 13] = [
+        const CALLS: [(&str, u64); 20] = [
             ("create", 12),
             ("write_buffer", 14),
             ("update_buffer", 6),
@@ -218,6 +244,13 @@ impl<'a, D: Stressed> Worker<'a, D> {
             ("read_later", 5),
             ("drop", 10),
             ("reclaim", 5),
+            ("create image", 8),
+            ("write image", 24),
+            ("own image upload", 4),
+            ("read image", 10),
+            ("compare image", 3),
+            ("forget state", 2),
+            ("drop image", 4),
         ];
         let mut at = self.input.below(CALLS.iter().map(|(_, weight)| weight).sum());
         let mut chosen = CALLS[0].0;
@@ -245,6 +278,19 @@ impl<'a, D: Stressed> Worker<'a, D> {
             "read_buffer" => self.read(),
             "frame" => self.next_frame(),
             "read_later" => self.read_later(),
+            "create image" => self.create_image(),
+            "write image" => self.write_image(),
+            "own image upload" => self.upload_image(),
+            "read image" => self.read_image(),
+            "compare image" => self.compare_image(),
+            "forget state" => {
+                self.forget_image_state();
+                Ok(())
+            }
+            "drop image" => {
+                self.drop_image();
+                Ok(())
+            }
             "drop" => {
                 if let Some(at) = self.any() {
                     self.buffers.swap_remove(at);
@@ -468,6 +514,7 @@ impl<'a, D: Stressed> Worker<'a, D> {
     fn finish(&mut self) {
         let _ = self.next_frame();
         self.frame = None;
+        self.finish_images();
         let began = Instant::now();
         while let Some(Held { buffer, bytes }) = self.buffers.pop() {
             let Some(expected) = bytes.expected() else { continue };
