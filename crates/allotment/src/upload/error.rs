@@ -183,14 +183,11 @@ pub enum UploadError {
         /// The requested queue.
         queue: QueueIndex,
     },
-    /// A batch would wait for a later submission of its own queue, or for one that its [acquire](super::Uploader#queue-families)
-    /// may keep from being executed, which is a deadlock. Submit that first.
-    WaitsForItself {
+    /// The queue was not given the work of this point yet. What comes before it there may be waiting for the uploads, which
+    /// would be a deadlock: submit that work first, and wait for it then.
+    NotSubmitted {
         /// The point to wait for.
         point: TimelinePoint,
-        /// Name of the target, if it has one; none of [`Uploader::wait_for`](super::Uploader::wait_for), which is about all that
-        /// is staged.
-        name: ShortName,
     },
     /// Queues cannot write to this memory type, and the CPU must not while a queue may read the memory.
     ReadOnly {
@@ -386,7 +383,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, Full, Device, WaitsForItself, ReadOnly, ImageCopy, Size, UnknownState, Read, TimedOut, Interrupted], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, UnknownState, Read, TimedOut, Interrupted], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -411,10 +408,11 @@ impl fmt::Display for UploadError {
                 if source.is_callers() { source.fmt(f) } else { write!(f, "the queue refused: {source}") }
             }
             Self::NoSuchQueue { queue } => DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
-            Self::WaitsForItself { point, name } => {
-                name.begin(f)?;
-                DeviceError::WaitsForItself { point: *point }.fmt(f)
-            }
+            Self::NotSubmitted { point } => write!(
+                f,
+                "queue {} was not given the work of value {} yet, submit it before uploads wait for it",
+                point.queue.0, point.value.0
+            ),
             Self::ReadOnly { memory_type, name } => {
                 name.begin(f)?;
                 write!(
@@ -478,7 +476,7 @@ impl Error for UploadError {
             | Self::WrongDevice
             | Self::WrongTracker { .. }
             | Self::NoSuchQueue { .. }
-            | Self::WaitsForItself { .. }
+            | Self::NotSubmitted { .. }
             | Self::ReadOnly { .. }
             | Self::Size { .. }
             | Self::UnknownState { .. }

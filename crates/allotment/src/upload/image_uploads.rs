@@ -30,7 +30,7 @@ use super::lane::{HeldLevels, LaneState, Level, Piece, StagedImage};
 use super::uploader::{Stay, Uploader};
 use crate::device::{Device, ImageCopyError, ImageRegion, PartRegion, QueueKind, TransferUsage};
 use crate::lifetime::TimelinePoints;
-use crate::memory::resource::SubresourceState;
+use crate::memory::resource::{StagedStates, SubresourceState};
 use crate::memory::{Image, MappedBuffer, ShortName};
 use crate::sync::locked;
 
@@ -357,6 +357,8 @@ impl<D: Device> Uploader<D> {
                 filled?
             };
             let record = |batch: &mut LaneState<D>, from_offset| {
+                // Before the lock of a relocatable image: a read that is being submitted may be waited for.
+                let states = StagedStates::begin(write.part.states);
                 write.to.with_owned(|owned, moved_at| {
                     self.check_owner(owned.tracker(), owned.allocation())?;
                     // Of now: another thread may have written it since the first look.
@@ -369,9 +371,6 @@ impl<D: Device> Uploader<D> {
                         }
                         _ => write.before(device, part)?,
                     };
-                    if held.is_some() {
-                        batch.note_exclusive(device, None)?;
-                    }
                     // Another queue executes the copy by which defragmentation moved the target.
                     let read_at = locked(write.part.states).read_at();
                     let points = moved_at.into_iter().chain(write.points.points()).chain(read_at.points());
@@ -379,7 +378,7 @@ impl<D: Device> Uploader<D> {
                     batch.add_image(StagedImage {
                         held,
                         image: owned.handle().clone(),
-                        states: Arc::clone(write.part.states),
+                        states,
                         was: write.part.known(part),
                         from_offset: texel.offset(from_offset, limits),
                         row_pitch: pitch,

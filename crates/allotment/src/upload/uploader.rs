@@ -85,8 +85,7 @@ pub struct UploaderStatistics {
 /// [Exclusive](crate::device::SharingMode::Exclusive) buffers and images may be written over a queue of another family than that
 /// of the first graphics queue, to which they belong afterwards. [`submit`](Self::submit) hands over what was written: the
 /// copying queue releases it, and the first graphics queue acquires it, so its later work comes after the uploads. Batches that
-/// are submitted earlier hand nothing over. A write to such a resource is refused where the uploader waits for a point that was
-/// not submitted yet ([`UploadError::WaitsForItself`]): the graphics queue would wait as well, perhaps for itself.
+/// are submitted earlier hand nothing over.
 ///
 /// Once the device is lost, staged data is discarded, so that it keeps no target alive, and every write and
 /// submission returns [`DeviceError::Lost`].
@@ -433,8 +432,7 @@ impl<D: Device> Uploader<D> {
                         self.check_staged(owned, to_offset, size)?;
                     }
                     if is_exclusive {
-                        let device = self.memory.allocator().device();
-                        batch.note_exclusive(device, Some((id, to_offset, size)))?;
+                        batch.wait_for_acquires((id, to_offset, size));
                     }
                     // Another queue executes the copy by which defragmentation moved the target.
                     moved_at.into_iter().chain(points.points()).for_each(|point| batch.wait_for(point));
@@ -644,8 +642,8 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Errors
     ///
-    /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] if the point was not submitted yet and lies on a queue of
-    /// this uploader, or exclusive resources wait to be handed over to another family. The uploader is unchanged then.
+    /// [`UploadError::NoSuchQueue`]; [`UploadError::NotSubmitted`] if the queue was not given the work of the point yet. The
+    /// uploader is unchanged then.
     #[inline(never)]
     pub fn wait_for(&self, point: TimelinePoint) -> Result<(), UploadError> {
         self.while_alive(|| {
@@ -654,13 +652,13 @@ impl<D: Device> Uploader<D> {
             if usize::from(queue.0) >= device.properties().queues.len() {
                 return Err(UploadError::NoSuchQueue { queue });
             }
-            let is_own = self.lanes().any(|lane| lane.queue() == queue);
-            if is_own && point.value > device.submitted(queue) {
-                // A batch submitted to the same queue would wait for work behind it: a deadlock.
-                return Err(UploadError::WaitsForItself { point, name: ShortName::NONE });
+            if point.value > device.submitted(queue) {
+                // What comes before it on its queue may be waiting for this uploader's batches: the next upload of another
+                // uploader, the acquire of an exclusive resource, or a read.
+                return Err(UploadError::NotSubmitted { point });
             }
-            let is_future = point.value > device.submitted(queue);
-            self.lanes().try_for_each(|lane| lane.wait_for(point, is_future))
+            self.lanes().for_each(|lane| lane.wait_for(point));
+            Ok(())
         })
     }
 

@@ -13,9 +13,9 @@ use allotment::device::simulated::{
 use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice, BufferUse, BufferViewUses, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
-    DeviceProperties, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice, MemoryHeapBudget,
-    MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
-    TexelBufferDesc, TimelinePoint, TimelineValue, TransferUsage,
+    DeviceProperties, ImageCopy, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice,
+    MemoryHeapBudget, MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc,
+    Submission, TexelBufferDesc, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// A point of a call at which the hook is called.
@@ -244,8 +244,7 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
         queue: QueueIndex,
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
-        let images = submission.image_copies.len() + submission.full_images.len();
-        assert_eq!(images, 0, "no images are copied here");
+        assert_eq!(submission.full_images.len(), 0, "no images are moved here");
         self.hook.reached(Point::BeforeSubmit);
         let copies: Vec<BufferCopy<'_, SimulatedGpu>> = submission
             .copies
@@ -258,7 +257,32 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
                 size,
             })
             .collect();
-        let work = Submission { waits: submission.waits, copies: &copies, ..Submission::default() };
+        let image_copies: Vec<ImageCopy<'_, SimulatedGpu>> = submission
+            .image_copies
+            .iter()
+            .map(|copy| ImageCopy {
+                buffer: copy.buffer,
+                buffer_offset: copy.buffer_offset,
+                row_pitch: copy.row_pitch,
+                rows: copy.rows,
+                image: copy.image,
+                mip_level: copy.mip_level,
+                array_layer: copy.array_layer,
+                aspect: copy.aspect,
+                origin: copy.origin,
+                extent: copy.extent,
+                texels: copy.texels,
+                direction: copy.direction,
+                before: copy.before,
+                after: copy.after,
+            })
+            .collect();
+        let work = Submission {
+            waits: submission.waits,
+            copies: &copies,
+            image_copies: &image_copies,
+            ..Submission::default()
+        };
         // SAFETY: the caller's promise.
         let submitted = unsafe { self.inner.submit(queue, &work) };
         self.hook.reached(Point::AfterSubmit);

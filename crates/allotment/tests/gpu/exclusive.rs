@@ -14,7 +14,7 @@ use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Buffer, Image, Transfer, TransferError};
-use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc, WhenFull};
+use allotment::upload::{UploaderDesc, WhenFull};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
 use crate::amount::{first_seed, scaled};
@@ -75,33 +75,6 @@ fn a_copy_of_an_exclusive_buffer_on_a_queue_of_another_family_is_refused() {
     drop(transfer);
     rig.gpu.allocator().destroy_buffer(raw).unwrap();
     drop(buffer);
-    rig.finish();
-}
-
-#[test]
-fn a_write_that_could_keep_its_own_wait_from_ending_is_refused_and_named() {
-    let rig = Rig::new();
-    let mut desc = UploaderDesc::default();
-    (desc.queue, desc.image_queue) = (Some(TRANSFER), Some(TRANSFER));
-    let uploader = Uploader::new(rig.gpu.memory(), desc).unwrap();
-    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
-    let (buffer, image) = (
-        exclusive(&rig, &options),
-        rig.gpu.create_image(&ImageDesc::new(8, 8, 4), &options.clone().with_name("picture")).unwrap(),
-    );
-    let queue = rig.other_queue();
-    let point = TimelinePoint { queue, value: TimelineValue(rig.device.submitted(queue).0 + 1) };
-    uploader.wait_for(point).unwrap();
-    let refused = |name| Err(UploadError::WaitsForItself { point, name: ShortName::new(name) });
-    assert_eq!(uploader.update(&buffer, 0, &pattern(1)), refused("exclusive"));
-    assert_eq!(uploader.write_image(&image, &ImageWrite::default(), &[1; 256]), refused("picture"));
-    // What it waits for is submitted.
-    // SAFETY: the submission is empty.
-    assert_eq!(unsafe { rig.device.submit(queue, &Submission::default()) }, Ok(point.value));
-    uploader.update(&buffer, 0, &pattern(1)).unwrap();
-    uploader.write_image(&image, &ImageWrite::default(), &[1; 256]).unwrap();
-    rig.gpu.wait(uploader.submit().unwrap()).unwrap();
-    drop((buffer, image, uploader));
     rig.finish();
 }
 

@@ -2,11 +2,11 @@
 
 use core::panic::AssertUnwindSafe;
 use core::pin::pin;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::panic::catch_unwind;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::Wake;
 
 use allotment::MemoryUsage;
@@ -20,8 +20,11 @@ use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
 use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Image, OwningAllocator};
-use allotment::upload::{ImageWrite, ReadError, ReadHandle, ReadStatus, Uploader, UploaderDesc, WhenFull};
+use allotment::upload::{
+    ImageWrite, ReadError, ReadHandle, ReadStatus, UploadError, Uploader, UploaderDesc, WhenFull,
+};
 
+use crate::hooked_device::{Hook, HookedDevice, Point};
 use crate::rig::{Rig, options};
 
 #[test]
@@ -460,6 +463,118 @@ fn an_image_with_copies_staged_by_another_uploader_is_not_read_before_they_are_s
     uploader.discard();
     assert_eq!(read().unwrap(), [7; 256]);
     drop((image, uploader));
+    rig.finish();
+}
+
+/// Lets another thread work while a submission is on its way to the queue, and looks whether it could.
+#[derive(Debug, Default)]
+struct Meanwhile {
+    thread: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+    has_worked: AtomicBool,
+}
+
+impl Hook for Meanwhile {
+    fn reached(&self, point: Point) {
+        if point != Point::BeforeSubmit {
+            return;
+        }
+        let Some((begin, done)) = self.thread.lock().unwrap().take() else { return };
+        begin.send(()).unwrap();
+        // Time in which it could stage its copy, if nothing kept it from that.
+        self.has_worked.store(done.recv_timeout(Duration::from_millis(50)).is_ok(), Relaxed);
+    }
+}
+
+#[test]
+fn another_uploader_stages_nothing_to_an_image_while_a_read_of_it_is_submitted() {
+    let inner = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    let device = HookedDevice::<Meanwhile>::new(inner);
+    let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let mut desc = UploaderDesc::default();
+    desc.image_queue = Some(QueueIndex(2));
+    let uploader = Uploader::new(gpu.memory(), desc).unwrap();
+    let desc = ImageDesc::new(8, 8, 4).with_sharing_mode(SharingMode::Concurrent);
+    let image = gpu.create_image(&desc, &MemoryUsage::GpuOnly.with_name("picture")).unwrap();
+    let whole = ImagePart::default();
+    gpu.uploads().write_image(&image, &[7; 256]).unwrap();
+    gpu.wait(gpu.uploads().submit().unwrap()).unwrap();
+    // Twice the same image.
+    let reads = [0, 1].map(|_| gpu.reads().read_image(&image, &whole).unwrap());
+    let (begin, begins) = mpsc::channel();
+    let (done, is_done) = mpsc::channel();
+    *device.hook.thread.lock().unwrap() = Some((begin, is_done));
+    std::thread::scope(|scope| {
+        let (uploader, image) = (&uploader, &image);
+        scope.spawn(move || {
+            begins.recv().unwrap();
+            uploader.write_image(image, &ImageWrite::default(), &[8; 256]).unwrap();
+            // The read is over, perhaps.
+            let _ = done.send(());
+        });
+        gpu.reads().submit().unwrap();
+    });
+    assert!(!device.hook.has_worked.load(Relaxed), "the copies of the read name the state before");
+    let written = uploader.submit().unwrap();
+    for read in &reads {
+        assert_eq!(gpu.reads().wait(read).unwrap(), [7; 256]);
+    }
+    gpu.wait(written).unwrap();
+    let read = gpu.reads().read_image(&image, &whole).unwrap();
+    assert_eq!(gpu.reads().wait(&read).unwrap(), [8; 256]);
+    drop((image, uploader, read, reads, gpu));
+    assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn an_uploader_that_waits_for_work_to_come_is_refused_since_a_read_would_come_before_that() {
+    let rig = Rig::new();
+    let mut desc = UploaderDesc::default();
+    desc.queue = Some(QueueIndex(2));
+    let uploader = Uploader::new(rig.gpu.memory(), desc).unwrap();
+    let (buffer, other) = (rig.buffer(64), rig.buffer(64));
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[7; 64]).unwrap();
+    rig.gpu.uploads().submit().unwrap();
+    for queue in [QueueIndex(0), QueueIndex(1), QueueIndex(2)] {
+        let next = TimelineValue(rig.device.submitted(queue).0 + 1);
+        let point = TimelinePoint { queue, value: next };
+        let refused = uploader.wait_for(point).unwrap_err();
+        assert_eq!(refused, UploadError::NotSubmitted { point });
+        assert!(refused.to_string().contains("submit it before"), "{refused}");
+    }
+    // The read waits for all that is submitted, also for this, and takes the first queue's next value.
+    uploader.update(&other, 0, &[8; 64]).unwrap();
+    uploader.submit().unwrap();
+    let read = rig.gpu.reads().read_buffer(&buffer, 0, 64).unwrap();
+    assert_eq!(rig.gpu.reads().wait(&read).unwrap(), [7; 64]);
+    drop((buffer, other, uploader, read));
+    rig.finish();
+}
+
+#[test]
+fn a_callback_of_a_read_that_fails_may_upload_to_its_image() {
+    let rig = Rig::new();
+    let uploader = Arc::new(Uploader::new(rig.gpu.memory(), UploaderDesc::default()).unwrap());
+    let image = Arc::new(image(&rig, "uploaded to"));
+    rig.gpu.uploads().write_image(&image, &[7; 256]).unwrap();
+    let read = rig.gpu.reads().read_image(&image, &ImagePart::default()).unwrap();
+    rig.gpu.reads().wait(&read).unwrap();
+    drop(read);
+    let (sender, called) = mpsc::channel();
+    let (to, by) = (Arc::clone(&image), Arc::clone(&uploader));
+    let read = rig.gpu.reads().read_image(&image, &ImagePart::default()).unwrap();
+    read.on_finish(move |read| {
+        assert!(read.bytes().is_err());
+        sender.send(by.write_image(&to, &ImageWrite::default(), &[8; 256])).unwrap();
+    });
+    // The first call is the submission: there is memory, which was used before.
+    rig.device.fail_call(1, DeviceError::OutOfHostMemory);
+    let refused = rig.gpu.reads().submit();
+    assert_eq!(refused, Err(ReadError::Device(DeviceError::OutOfHostMemory)));
+    assert_eq!(called.try_recv(), Ok(Ok(())));
+    rig.gpu.wait(uploader.submit().unwrap()).unwrap();
+    let read = rig.gpu.reads().read_image(&image, &ImagePart::default()).unwrap();
+    assert_eq!(rig.gpu.reads().wait(&read).unwrap(), [8; 256]);
+    drop((image, uploader, read));
     rig.finish();
 }
 

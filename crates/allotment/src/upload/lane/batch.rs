@@ -15,7 +15,7 @@ use crate::device::{
     TexelLayout, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
-use crate::memory::resource::{SharedStates, SubresourceState};
+use crate::memory::resource::{StagedStates, SubresourceState};
 use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::locked;
 use crate::upload::error::{Interruption, UploadError};
@@ -49,7 +49,7 @@ pub(in crate::upload) struct StagedImage<D: Device> {
     pub(in crate::upload) held: Option<Level>,
     pub(in crate::upload) image: D::Image,
     /// What is known of the image, and what was known of the subresource before this was staged.
-    pub(in crate::upload) states: SharedStates<D::ImageState>,
+    pub(in crate::upload) states: StagedStates<D::ImageState>,
     pub(in crate::upload) was: SubresourceState<D::ImageState>,
     pub(in crate::upload) from_offset: u64,
     pub(in crate::upload) row_pitch: u64,
@@ -67,7 +67,7 @@ pub(in crate::upload) struct StagedImage<D: Device> {
 impl<D: Device> StagedImage<D> {
     fn set_state(&self, state: SubresourceState<D::ImageState>) {
         let (level, layer) = (self.mip_level, self.array_layer);
-        locked(&self.states).set(level..level + 1, layer..layer + 1, state);
+        locked(&*self.states).set(level..level + 1, layer..layer + 1, state);
     }
 }
 
@@ -335,7 +335,6 @@ impl<D: Device> LaneState<D> {
     pub(in crate::upload) fn add_image(&mut self, image: StagedImage<D>) {
         // Also where the batch cannot be submitted later on: it stays open.
         image.set_state(SubresourceState::Known(image.after));
-        locked(&image.states).note_staged();
         if let Some(level) = image.held {
             self.hand_over.stage_level(level, &image);
         }
@@ -512,7 +511,6 @@ impl<D: Device> LaneState<D> {
     }
 
     fn clear(&mut self) {
-        self.images.iter().for_each(|image| locked(&image.states).note_unstaged());
         self.copies.clear();
         self.images.clear();
         self.staged = 0;

@@ -35,7 +35,7 @@ use crate::device::{
     Device, OwnedPart, OwnershipTransfer, QueueIndex, Submission, TexelLayout, TimelinePoint,
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
-use crate::memory::{AllocationId, OwningAllocator, ShortName};
+use crate::memory::{AllocationId, OwningAllocator};
 use crate::upload::error::UploadError;
 
 /// A range of a buffer that the lane's queue has written, or is going to.
@@ -161,8 +161,6 @@ pub(super) struct HandOver<D: Device> {
     acquiring: VecDeque<(Ranges<D>, TimelinePoint)>,
     /// The points of the acquires.
     pub(super) acquired_at: TimelinePoints,
-    /// Points that batches wait for, and that were not submitted when last looked at.
-    future: Vec<TimelinePoint>,
 }
 
 impl<D: Device> Default for HandOver<D> {
@@ -175,7 +173,6 @@ impl<D: Device> Default for HandOver<D> {
             recording: None,
             acquiring: VecDeque::new(),
             acquired_at: TimelinePoints::EMPTY,
-            future: Vec::new(),
         }
     }
 }
@@ -196,23 +193,6 @@ impl<D: Device> HandOver<D> {
         if !has_ranges && self.released.is_none() && !self.levels.values().any(waits) {
             self.recording = None;
         }
-    }
-
-    /// Notes that copies wait for a point that no queue was given yet.
-    pub(super) fn note_future(&mut self, point: TimelinePoint) {
-        self.future.push(point);
-    }
-
-    /// Returns a point that batches wait for and that no queue was given yet. The acquire could keep a queue from reaching
-    /// it, and it would keep the queue from being reached.
-    pub(super) fn future(&mut self, device: &D) -> Option<TimelinePoint> {
-        self.future.retain(|point| point.value > device.submitted(point.queue));
-        self.future.first().copied()
-    }
-
-    /// Returns whether anything waits to be handed over.
-    pub(super) fn is_open(&self) -> bool {
-        self.recording.is_some()
     }
 
     /// Returns the points after which a range may be written again.
@@ -316,20 +296,10 @@ impl<D: Device> LaneState<D> {
         held.is_some_and(|held| !held.is_at_home && held.staged.is_none() && held.submitted.is_none())
     }
 
-    /// Makes the open batch, which copies to this range of an exclusive buffer, wait for earlier acquires of it. Refuses the
-    /// copy where the batch could be waiting for the acquire of itself.
-    pub(in crate::upload) fn note_exclusive(
-        &mut self,
-        device: &D,
-        range: Option<(AllocationId, u64, u64)>,
-    ) -> Result<(), UploadError> {
-        if let Some(point) = self.hand_over.future(device) {
-            return Err(UploadError::WaitsForItself { point, name: ShortName::NONE });
-        }
-        let Some(range) = range else { return Ok(()) };
+    /// Makes the open batch, which copies to this range of an exclusive buffer, wait for earlier acquires of it.
+    pub(in crate::upload) fn wait_for_acquires(&mut self, range: (AllocationId, u64, u64)) {
         let points = self.hand_over.acquires_of(range);
         points.points().for_each(|point| self.wait_for(point));
-        Ok(())
     }
 }
 

@@ -51,7 +51,7 @@ use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
 #[cfg(test)]
 use crate::device::{Submission, TimelineValue};
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
-use crate::memory::{AllocationId, MappedBuffer, OwningAllocator, ShortName};
+use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::{locked, try_locked};
 use allotment_suballoc::Alignment;
 
@@ -301,18 +301,9 @@ impl<D: Device> Lane<D> {
         state.open_bytes() >= self.capacity / BATCHES
     }
 
-    /// Makes the open batch, or the next one, wait for a point, which may be in the future: it is on no queue yet. Refuses
-    /// such a point where there are resources to hand over: the queue that acquires them could be waiting for itself.
-    pub(super) fn wait_for(&self, point: TimelinePoint, is_future: bool) -> Result<(), UploadError> {
-        let mut state = self.lock();
-        if is_future && self.is_foreign() {
-            if state.hand_over.is_open() {
-                return Err(UploadError::WaitsForItself { point, name: ShortName::NONE });
-            }
-            state.hand_over.note_future(point);
-        }
-        state.wait_for(point);
-        Ok(())
+    /// Makes the open batch, or the next one, wait for a point, which was submitted.
+    pub(super) fn wait_for(&self, point: TimelinePoint) {
+        self.lock().wait_for(point);
     }
 
     /// Returns whether bytes for this buffer are staged or pending.

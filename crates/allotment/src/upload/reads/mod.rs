@@ -16,7 +16,8 @@
 //! # States of images
 //!
 //! A copy names the state that a subresource is in, and leaves it there. The states are those after all that is staged, so they
-//! are looked at while no thread can stage more, with all of it submitted.
+//! are looked at while no thread can stage more, with all of it submitted: the `Gpu`'s uploads are paused, and uploaders of the
+//! program's own wait while an image is being read, from the look at its states until the queue has the copy.
 //!
 //! # Locks
 //!
@@ -40,7 +41,7 @@ use crate::device::{
     ImageShape, MemoryProperties, PartRegion, QueueIndex, Submission, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{Recording, SubmissionTracker, TimelinePoints, WrongTracker};
-use crate::memory::resource::{SharedStates, SubresourceState};
+use crate::memory::resource::{ReadStates, SharedStates, SubresourceState};
 use crate::memory::{
     AllocationId, Buffer, Dedicated, Image, MappedBuffer, OwningAllocator, ShortName, check_range,
 };
@@ -93,6 +94,8 @@ struct Read<D: Device> {
     source: Source<D>,
     /// Where the copy goes, while it is submitted.
     buffer: Option<Arc<MappedBuffer<D>>>,
+    /// Keeps other uploaders from staging copies to the image meanwhile.
+    reading: Option<ReadStates<D::ImageState>>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each image that is read")]
@@ -163,6 +166,8 @@ impl<D: Device> Drop for ReadQueue<D> {
 /// A read whose copy was not submitted has no bytes, whatever the reason.
 impl<D: Device> Drop for Read<D> {
     fn drop(&mut self) {
+        // A callback may upload to the image.
+        self.reading = None;
         if self.shared.fail(ReadError::GivenUp) {
             finish(&self.shared, &mut Panics::default());
         }
@@ -250,7 +255,7 @@ impl<D: Device> ReadQueue<D> {
             let added = source().map(|(source, size)| {
                 let shared = pending.shared(self.tracker(), size);
                 let handle = ReadHandle::of(&shared);
-                pending.reads.push(Read { shared, source, buffer: None });
+                pending.reads.push(Read { shared, source, buffer: None, reading: None });
                 handle
             });
             if pending.reads.is_empty() {
@@ -352,7 +357,10 @@ impl<D: Device> ReadQueue<D> {
                 _ => Ok(()),
             };
             if let Err(error) = submitted {
-                reads.iter().for_each(|read| _ = read.shared.fail(error));
+                for read in &mut reads {
+                    read.reading = None;
+                    read.shared.fail(error);
+                }
             }
             over.append(&mut reads);
             core::mem::swap(&mut reads, &mut batches.scratch);
@@ -425,10 +433,12 @@ impl<D: Device> ReadQueue<D> {
     fn find_states(
         &self,
         uploader: &Uploader<D>,
-        read: &Read<D>,
+        read: &mut Read<D>,
         list: &mut Vec<D::ImageState>,
     ) -> Result<(), ReadError> {
         let Source::Image { id, states, shape, part, name, .. } = &read.source else { return Ok(()) };
+        // The states are those after the copies that an uploader of the program's own has staged.
+        let reading = ReadStates::begin(states).ok_or(ReadError::Staged { name: *name })?;
         let copied = CopiedPart::<D>::new(shape, states, part)?;
         let device = self.memory.allocator().device();
         let found = copied.regions_with_texels().try_for_each(|found| {
@@ -437,16 +447,14 @@ impl<D: Device> ReadQueue<D> {
             if uploader.is_held((*id, array_layer, mip_level)) {
                 return Err(ReadError::BeingWritten { mip_level, array_layer, name: ShortName::NONE });
             }
-            // The state is that after the copies that an uploader of the program's own has staged.
-            if locked(states).has_staged() {
-                return Err(ReadError::Staged { name: ShortName::NONE });
-            }
             let state = state_to_read(&copied, &found)?;
             check_states(device, self.queue, [state, state])?;
             list.push(state);
             Ok(())
         });
-        found.map_err(|error| error.of(*name))
+        found.map_err(|error| error.of(*name))?;
+        read.reading = Some(reading);
+        Ok(())
     }
 
     /// Submits reads that have memory, while no thread can stage an upload. Those whose copies were submitted are removed from
@@ -479,13 +487,14 @@ impl<D: Device> ReadQueue<D> {
         batches.image_copies = reuse_capacity(image_copies);
         let point = submitted.map_err(|refused| ReadError::Device(refused.error))?;
         batches.submissions += 1;
-        // Writes of the images that go on, on another queue, come after the copies.
+        // Writes of the images, on other queues, come after the copies.
         for read in &*reads {
             if let Source::Image { states, .. } = &read.source {
                 locked(states).note_read(point);
             }
         }
         for mut read in reads.drain(..) {
+            read.reading = None;
             let Some(buffer) = read.buffer.take() else { continue };
             read.shared.submitted(point, Arc::clone(&buffer) as Arc<dyn ReadMemory>);
             batches.note_submitted(point, Arc::clone(&read.shared), buffer);

@@ -136,7 +136,7 @@ fn a_batch_waits_for_the_latest_point_of_each_queue_that_it_was_given() {
     let lane = Lane::new(QUEUE, None, 1000, WhenFull::Refuse);
     let point = |queue, value| TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(value) };
     for (queue, value) in [(1, 5), (2, 7), (1, 3), (2, 9), (1, 4)] {
-        lane.wait_for(point(queue, value), false).unwrap();
+        lane.wait_for(point(queue, value));
     }
     stage(&lane, &memory, (&target, 0), &pattern(1, 100)).unwrap();
     let mut waits: Vec<TimelinePoint> = Vec::new();

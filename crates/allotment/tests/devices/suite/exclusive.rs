@@ -6,7 +6,6 @@ use allotment::device::{
     SharingMode, Submission,
 };
 use allotment::gpu::GpuDesc;
-use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Buffer, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc, WhenFull};
 use allotment::{AllocationOptions, MemoryUsage};
@@ -285,10 +284,7 @@ fn copies_of_exclusive_buffers_on_queues_of_other_families_are_refused<F: Fixtur
         let next = allotment::device::TimelineValue(gpu.device().submitted(home(gpu)).0 + 1);
         let point = allotment::device::TimelinePoint { queue: home(gpu), value: next };
         uploader.update(&buffer, 0, &[1; 10]).unwrap();
-        assert_eq!(
-            uploader.wait_for(point),
-            Err(UploadError::WaitsForItself { point, name: ShortName::NONE })
-        );
+        assert_eq!(uploader.wait_for(point), Err(UploadError::NotSubmitted { point }));
         let submitted = uploader.submit().unwrap();
         stage.tracker.wait_all(&submitted, PATIENCE).unwrap();
     }
