@@ -27,9 +27,12 @@ use crate::sync::locked;
 pub enum UploadStatus {
     /// No write has begun, one is running, or some bytes are staged and not submitted.
     Pending,
-    /// The GPU has all bytes when these points are reached. Work that reads them waits for these.
+    /// The GPU has all bytes when these points are reached. Work that reads them waits for these; of an
+    /// [exclusive](crate::device::SharingMode::Exclusive) resource that a queue of another family wrote, for the points of
+    /// [`Uploader::submit`](super::Uploader::submit), which has also handed it over.
     Submitted(TimelinePoints),
-    /// All bytes have arrived.
+    /// All bytes have arrived. An exclusive resource that a queue of another family wrote may be read by work that waits for the
+    /// points of [`Uploader::submit`](super::Uploader::submit), as that of `Frame::submit` and `Gpu::submit` does.
     Arrived,
     /// A write was [cancelled](UploadHandle::cancel). What was staged before has arrived.
     Cancelled,

@@ -1,5 +1,8 @@
 //! Uploads of buffer and image data, direct or through staging.
 
+mod lanes;
+mod pause;
+
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -8,18 +11,20 @@ use super::completion::Panics;
 use super::error::{Interruption, UploadError};
 use super::handle::UploadHandle;
 use super::image_write::ImageWrite;
-use super::lane::{Lane, LaneState, Level, Piece};
+use super::lane::{Lane, LaneState, Piece};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage, home_queue,
     is_of_home_family,
 };
-use crate::lifetime::{Owned, Recording, SubmissionTracker, TimelinePoints};
+use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::Buffers;
 use crate::memory::{
-    AccessError, Allocation, AllocationId, Buffer, Image, MappedBuffer, MemoryLocation, OwningAllocator,
-    ShortName, Unique, check_range,
+    Allocation, AllocationId, Buffer, Image, MappedBuffer, MemoryLocation, OwningAllocator, ShortName,
+    Unique, check_range,
 };
+
+pub(super) use pause::Stay;
 
 /// Statistics of an [`Uploader`].
 ///
@@ -203,37 +208,6 @@ const DIRECT_PIECE: usize = 256 << 10;
 struct Target {
     id: AllocationId,
     is_shared: bool,
-}
-
-/// An open recording that keeps steps from moving a relocatable target. No lock is held when it is opened or dropped.
-#[derive(Default)]
-pub(super) struct Stay(Option<Recording>);
-
-impl Stay {
-    /// Opens the recording, and waits for steps that have begun to move something. A step for which uploads are paused goes
-    /// first: it would end without a move.
-    pub(super) fn open<D: Device>(&mut self, tracker: &SubmissionTracker, lane: &Lane<D>) {
-        lane.until_resumed();
-        self.0 = Some(tracker.record_explicit("uploads to a relocatable resource"));
-        tracker.wait_for_passes();
-    }
-
-    /// Calls `work`, and once more where a step was about to move the target.
-    fn beside_steps<D: Device, T>(
-        &mut self,
-        tracker: &SubmissionTracker,
-        lane: &Lane<D>,
-        mut work: impl FnMut() -> Result<T, UploadError>,
-    ) -> Result<T, UploadError> {
-        match work() {
-            // A step has a place for the target. It ends without a move when it sees the recording, and no other begins.
-            Err(UploadError::Access(AccessError::Moving { .. })) if self.0.is_none() => {
-                self.open(tracker, lane);
-                work()
-            }
-            done => done,
-        }
-    }
 }
 
 impl<D: Device> Uploader<D> {
@@ -693,50 +667,11 @@ impl<D: Device> Uploader<D> {
         })
     }
 
-    /// Returns where exclusive images are copied that a lane's queue does not copy.
-    fn home_of(&self, lane: &Lane<D>) -> Option<&Lane<D>> {
-        self.home.as_ref().filter(|_| core::ptr::eq(lane, self.image_lane()))
-    }
-
     /// Discards staged data that was not submitted, and releases its targets; images keep the states that they were
     /// in before. Submitted data still arrives, perhaps the first pieces of a large write among it. Data staged
     /// from now on still waits for the points of [`wait_for`](Self::wait_for).
     pub fn discard(&self) {
         self.visiting_orphans(|| self.lanes().for_each(Lane::discard));
-    }
-
-    /// Submits the staged data, and keeps threads from staging more until the result is dropped: the others wait, unless they
-    /// submit, which does nothing meanwhile.
-    pub(crate) fn pause(&self) -> Result<PausedUploads<'_, D>, UploadError> {
-        // Those that were paused before one fails are resumed.
-        let mut paused = PausedUploads { uploader: self, lanes: 0 };
-        self.while_alive(|| {
-            for lane in self.lanes() {
-                lane.pause(&self.memory, self.home_of(lane))?;
-                paused.lanes += 1;
-            }
-            Ok(())
-        })?;
-        Ok(paused)
-    }
-
-    /// Returns whether a subresource of an exclusive image is not handed over to the family of its owner.
-    pub(super) fn is_held(&self, level: Level) -> bool {
-        self.lanes().any(|lane| lane.is_held(level))
-    }
-
-    fn lanes(&self) -> impl Iterator<Item = &Lane<D>> {
-        [Some(&self.buffers), self.images.as_ref(), self.home.as_ref()].into_iter().flatten()
-    }
-
-    /// Returns the lane that writes images.
-    pub(super) fn image_lane(&self) -> &Lane<D> {
-        self.images.as_ref().unwrap_or(&self.buffers)
-    }
-
-    /// Returns the lane that writes parts of exclusive images where the rest is kept.
-    pub(super) fn home_lane(&self) -> &Lane<D> {
-        self.home.as_ref().unwrap_or_else(|| self.image_lane())
     }
 
     /// Returns the queues for buffers and for images.
@@ -774,21 +709,6 @@ impl<D: Device> Uploader<D> {
     /// right now. Asks no driver and waits for nothing, for a caller that holds a lock.
     pub(crate) fn bytes_in_use(&self, is_reached: impl Fn(TimelinePoint) -> bool + Copy) -> Option<u64> {
         self.lanes().map(|lane| lane.bytes_in_use(is_reached)).sum()
-    }
-}
-
-/// While it lives, no thread opens a batch.
-pub(crate) struct PausedUploads<'a, D: Device> {
-    uploader: &'a Uploader<D>,
-    /// How many are paused, of those of the uploader.
-    lanes: usize,
-}
-
-impl<D: Device> Drop for PausedUploads<'_, D> {
-    fn drop(&mut self) {
-        self.uploader.lanes().take(self.lanes).for_each(Lane::resume);
-        // Recordings were closed before.
-        self.uploader.tracker().visit_orphans();
     }
 }
 
