@@ -130,7 +130,7 @@ pub fn seeds() -> Vec<Seed> {
             .fold(Script::new().call(CreateGpu, &[]), |script, format| {
                 // A two-dimensional image of this format with all mip levels, written whole and in a box, and read.
                 script
-                    .call(CreateGpuImage, &[0, format, 0, 9, 6, 0, 7, 1, 3])
+                    .call(CreateGpuImage, &[format, 0, 9, 6, 0, 7, 1, 3])
                     .call(WriteGpuImage, &[format])
                     .call(WriteGpuImage, &[format, 0, 7, 1, 1, 0, 0, 0, 1, 1, 1])
                     .call(ReadGpuImage, &[format, 1, 0, 0, 0, 0, 7, 1])

@@ -7,6 +7,9 @@ use crate::Stressed;
 use crate::images::TestImage;
 use crate::world::OwnGpu;
 
+/// Most images that are available to threads.
+const MOST: usize = 12;
+
 /// An image of a `Gpu`, which it outlives at times.
 pub(crate) struct TheirImage<D: Stressed> {
     image: TestImage<D>,
@@ -15,12 +18,14 @@ pub(crate) struct TheirImage<D: Stressed> {
 
 impl<D: Stressed> Player<'_, D> {
     pub(super) fn create_gpu_image(&mut self) {
+        // Few of them, so that each is written several times.
+        if self.world.gpu_images.all().len() >= MOST {
+            return;
+        }
         let Some(own) = self.some_gpu() else { return };
-        for _ in 0..=self.input.below(2) {
-            let made = TestImage::create(&own.gpu, &mut self.input);
-            if let Some(image) = self.done(made) {
-                drop(self.world.gpu_images.put(TheirImage { image, of: Arc::downgrade(&own) }));
-            }
+        let made = TestImage::create(&own.gpu, &mut self.input);
+        if let Some(image) = self.done(made) {
+            drop(self.world.gpu_images.put(TheirImage { image, of: Arc::downgrade(&own) }));
         }
     }
 
@@ -44,7 +49,11 @@ impl<D: Stressed> Player<'_, D> {
     pub(super) fn write_gpu_image(&mut self) {
         self.with_gpu_image(|this, image, own, findings| {
             // How a write ends is known once the `Gpu` has no more to do, which other threads prevent: the bytes are compared.
-            image.write(&own.gpu, None, &mut this.input, &mut Vec::new(), findings)
+            let mut written = image.write(&own.gpu, None, &mut this.input, &mut Vec::new(), findings);
+            for _ in 0..this.input.below(4) {
+                written = image.write(&own.gpu, None, &mut this.input, &mut Vec::new(), findings);
+            }
+            written
         });
     }
 
@@ -61,12 +70,15 @@ impl<D: Stressed> Player<'_, D> {
                 this.done(waited);
                 this.tally.bytes_checked += read.compare(findings).unwrap_or_default();
             }
+            if this.input.once_in(2) {
+                this.tally.bytes_checked += image.compare(&own.gpu, findings)?;
+            }
             read
         });
     }
 
     pub(super) fn drop_gpu_image(&mut self) {
-        if self.input.once_in(2) {
+        if self.input.once_in(4) {
             if self.world.gpu_images.take(&mut self.input).is_some() {
                 self.tally.made(self.call);
             }

@@ -63,6 +63,12 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
         0
     }
 
+    /// False where what watches the device takes the last blocks of a mip level, of which a part lies in it, for texels of the
+    /// next layer or level.
+    fn parts_of_blocks_are_understood(&self) -> bool {
+        true
+    }
+
     /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
     /// device (a validation layer) may write messages that begin with `about` about it, and no others.
     fn expect_complaints(&self, about: &'static str);

@@ -26,6 +26,7 @@ mod moved_images;
 mod moves;
 mod properties;
 mod reads;
+mod recorded_textures;
 mod room;
 pub(crate) mod stage;
 mod textures;
@@ -56,6 +57,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         exclusive::all(),
         frames::all(),
         reads::all(),
+        recorded_textures::all(),
         moves::all(),
         moved_images::all(),
         mapped::all(),
