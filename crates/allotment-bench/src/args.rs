@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Streaming(StreamingArgs),
     /// Time of the first upload of textures: staged, and copied by the CPU into the images
     Textures(TexturesArgs),
+    /// What streamed textures cost frames, and their share of the queue's rate
+    Uploads(UploadsArgs),
     /// The device, its budgets, and all of the above, as one text to keep
     Measure(MeasureArgs),
     /// Cost of deferred destruction and of ring allocation. Needs no Vulkan
@@ -138,6 +140,28 @@ pub(crate) struct TexturesArgs {
     /// Repetitions of each measurement; the median is printed
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct UploadsArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Run only the part with this name: `frames`, which needs no Vulkan, or `streams`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+    /// Repetitions of each measurement; the median is printed
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// MiB of textures in each repetition [default: 1024, on a software device 64]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(16..=16384))]
+    pub(crate) mib: Option<u32>,
+    /// MiB of staging memory
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) staging_mib: u32,
+    /// Numbers of threads that upload
+    #[arg(long, value_delimiter = ',', default_value = "1,4",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: Vec<u32>,
 }
 
 #[derive(Debug, Parser)]

@@ -10,6 +10,7 @@
 //!   steady       driver calls of identical frames
 //!   bandwidth/   the machine's best transfer rates, and the library's share of them
 //!   textures/    the first upload of textures: staged, and copied by the CPU into the images
+//!   uploads/     what streamed textures cost frames, and their share of the queue's rate
 //!   streaming/   how long the frames of a streamed scene wait, by the thread that allocates blocks
 //!   measure/     the device, its budgets, and all of the above in one text
 //!   lifetime/    the cost of deferred destruction, without a GPU
@@ -52,6 +53,7 @@ mod textures;
 mod threads;
 mod traces;
 mod units;
+mod uploads;
 #[cfg(test)]
 mod vma_dump;
 mod vulkan;
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Bandwidth(args) => bandwidth::run(args),
         Command::Streaming(args) => streaming::run(args),
         Command::Textures(args) => textures::run(args),
+        Command::Uploads(args) => uploads::run(args),
         Command::Measure(args) => measure::run(args),
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),
