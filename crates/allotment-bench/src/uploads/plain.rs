@@ -117,7 +117,7 @@ impl Plain {
             // SAFETY: the commands are being recorded; the caller says that the box lies in the image, and the bytes of a
             // submission are in the buffer.
             unsafe {
-                device.cmd_copy_buffer_to_image(commands, self.source.handle, *image, layout, &[region])
+                device.cmd_copy_buffer_to_image(commands, self.source.handle, *image, layout, &[region]);
             };
         }
         if rows.end == side {

@@ -518,6 +518,7 @@ impl<D: Device> Frame<D> {
         // After the frame's own submissions, and a part of it: the frame that waits for this one has the bytes. Where it fails,
         // the handles say so.
         let _ = self.gpu.reads().submit();
+        self.gpu.uploads().next_frame();
         // Before all else, since the frame's own recording holds back both what is reclaimed and a step of defragmentation.
         self.close();
         let reclaimed = self.gpu.reclaim();

@@ -454,7 +454,7 @@ impl<D: Device> Gpu<D> {
     #[inline(never)]
     pub fn wait_idle(&self) -> Result<Reclaimed, FrameError> {
         // A copy that is only staged is on no queue, so the wait alone would not cover it.
-        self.uploads().submit().map_err(FrameError::Uploads)?;
+        self.uploads().submit_all().map_err(FrameError::Uploads)?;
         // Where that fails, the handles say so.
         let _ = self.reads().submit();
         self.tracker().wait_idle(self.desc().timeout).map_err(FrameError::Wait)?;

@@ -173,7 +173,7 @@ impl<D: Device> Gpu<D> {
 impl<D: Device> RoomOfGpu for Gpu<D> {
     fn submit_uploads(&self) -> bool {
         // Its own error comes back with the next frame.
-        self.uploads().submit().is_ok()
+        self.uploads().submit_all().is_ok()
     }
 
     fn reclaim(&self) {

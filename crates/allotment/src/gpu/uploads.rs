@@ -301,6 +301,16 @@ impl<'a, D: Device> Uploads<'a, D> {
         self.uploader.submit_for(Some(queue))
     }
 
+    /// Submits what was written, also what is streamed, and hands over all exclusive resources.
+    pub(super) fn submit_all(&self) -> Result<(), UploadError> {
+        self.uploader.submit_all()
+    }
+
+    /// Ends a frame, for the limits of what is streamed.
+    pub(super) fn next_frame(&self) {
+        self.uploader.next_frame();
+    }
+
     /// Discards what was staged and not submitted.
     ///
     /// ```

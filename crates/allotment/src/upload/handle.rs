@@ -83,6 +83,7 @@ pub struct UploadHandle {
 
 #[derive(Default)]
 struct Shared {
+    is_streamed: bool,
     is_cancelled: AtomicBool,
     state: Mutex<State>,
 }
@@ -124,6 +125,51 @@ impl UploadHandle {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Creates a handle whose writes are streamed: nothing waits for them, also no frame that is submitted later. The program
+    /// uses what they write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands
+    /// that use it before see old or new bytes; on Vulkan that is a race.
+    ///
+    /// For textures of a world that loads while one plays. Without it, the GPU does not begin a frame before all bytes are there
+    /// that were written before the frame's submission. [`UploaderDesc`](super::UploaderDesc) can limit what is streamed in a frame.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{UploadHandle, UploadStatus};
+    ///
+    /// let rock = gpu.create_image(&ImageDesc::new(64, 64, 4).into(), &MemoryUsage::GpuOnly.with_name("rock"))?;
+    /// let handle = UploadHandle::streamed();
+    /// gpu.uploads().with_handle(&handle).write_image(&rock, &[7; 64 * 64 * 4])?; // by a thread that loads
+    /// let draw = || {
+    ///     let frame = gpu.begin_frame()?;
+    ///     if handle.status() == UploadStatus::Arrived {
+    ///         println!("with the rock");
+    ///     }
+    ///     frame.submit(QueueIndex(0), |queue, waits| {
+    ///         // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+    ///         unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    ///     })?;
+    ///     frame.end()?;
+    ///     Ok::<(), Box<dyn std::error::Error>>(())
+    /// };
+    /// while !handle.status().is_final() {
+    ///     draw()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn streamed() -> Self {
+        Self { shared: Arc::new(Shared { is_streamed: true, ..Shared::default() }) }
+    }
+
+    /// Returns whether its writes are [streamed](Self::streamed).
+    #[must_use]
+    pub fn is_streamed(&self) -> bool {
+        self.shared.is_streamed
     }
 
     /// Returns how far the writes are, as far as the uploader knows: a batch counts as completed when the uploader was

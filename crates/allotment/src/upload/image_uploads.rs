@@ -265,14 +265,15 @@ impl<D: Device> Uploader<D> {
         regions: impl Iterator<Item = PartRegion>,
     ) -> Result<HeldLevels<'a, D>, UploadError> {
         let device = self.memory.allocator().device();
-        let mut held = self.image_lane().holder(&self.memory, self.tracker())?;
+        let mut held =
+            self.image_lane().holder(&self.memory, write.handle.is_some_and(UploadHandle::is_streamed))?;
         for part in regions {
             // The queue's family becomes the owner where nothing of the subresource is kept, or where no queue has used it.
             let may_be_here = || match write.part.known(&part) {
                 SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => true,
                 _ => write.is_whole(&part) && device.discards_from_any_state(),
             };
-            held.hold(write.level(&part), may_be_here);
+            held.hold(write.level(&part), may_be_here)?;
         }
         Ok(held)
     }

@@ -11,7 +11,7 @@ use super::completion::Panics;
 use super::error::{Interruption, UploadError};
 use super::handle::UploadHandle;
 use super::image_write::ImageWrite;
-use super::lane::{Lane, LaneState, Piece};
+use super::lane::{FrameLimits, Lane, LaneState, Piece};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage, home_queue,
@@ -236,7 +236,9 @@ impl<D: Device> Uploader<D> {
         }
         let owner = home_queue(device);
         let is_foreign = |queue| !is_of_home_family(device, queue);
-        let lane = |queue| Lane::new(queue, is_foreign(queue).then_some(owner), desc.staging, desc.when_full);
+        let limits = FrameLimits { bytes: desc.streamed_bytes_per_frame, time: desc.streamed_time_per_frame };
+        let owner_of = |queue| is_foreign(queue).then_some(owner);
+        let lane = |queue| Lane::new(queue, owner_of(queue), desc.staging, desc.when_full, limits);
         // Each lane has staging memory of its own; one queue needs no second one.
         let images = (image_queue != queue).then(|| lane(image_queue));
         Ok(Self {
@@ -410,7 +412,14 @@ impl<D: Device> Uploader<D> {
                     }
                     // Another queue executes the copy by which defragmentation moved the target.
                     moved_at.into_iter().chain(points.points()).for_each(|point| batch.wait_for(point));
-                    batch.add_copy((id, owned.handle(), to_offset), from_offset, size, is_exclusive);
+                    let is_streamed = handle.is_some_and(UploadHandle::is_streamed);
+                    batch.add_copy(
+                        (id, owned.handle(), to_offset),
+                        from_offset,
+                        size,
+                        is_exclusive,
+                        is_streamed,
+                    );
                     Ok(())
                 })
             };
@@ -636,9 +645,10 @@ impl<D: Device> Uploader<D> {
         })
     }
 
-    /// Submits the staged data. Returns the points at which all data written so far is in place: one on the queue
-    /// for buffers and one on the queue for images, and one on the queue that has taken over exclusive resources from queues
-    /// of other families. Work that reads the data waits for them. Does nothing if nothing is staged.
+    /// Submits the staged data. Returns the points at which all data written so far is in place, except what was
+    /// [streamed](UploadHandle::streamed): one on the queue for buffers and one on the queue for images, and one on the queue
+    /// that has taken over exclusive resources from queues of other families. Work that reads the data waits for them. Does
+    /// nothing if nothing is staged.
     ///
     /// # Errors
     ///
@@ -653,18 +663,36 @@ impl<D: Device> Uploader<D> {
     /// over, if it is of the family to which they belong.
     pub(crate) fn submit_for(&self, queue: Option<QueueIndex>) -> Result<TimelinePoints, UploadError> {
         let device = self.memory.allocator().device();
+        // A program that submits by itself may not do so again.
+        let leaves_streamed = queue.is_some();
         let exists = |queue: &QueueIndex| usize::from(queue.0) < device.properties().queues.len();
         let queue = queue.filter(|queue| exists(queue) && is_of_home_family(device, *queue));
         self.visiting_orphans(|| {
             self.while_alive(|| {
                 let mut points = TimelinePoints::EMPTY;
                 for lane in self.lanes() {
-                    let of_lane = lane.submit(&self.memory, queue, self.home_of(lane))?;
+                    let of_lane = lane.submit(&self.memory, queue, self.home_of(lane), leaves_streamed)?;
                     of_lane.points().for_each(|point| points.insert(point));
                 }
                 Ok(points)
             })
         })
+    }
+
+    /// Submits the staged data, also what is streamed, and hands over all exclusive resources.
+    pub(crate) fn submit_all(&self) -> Result<(), UploadError> {
+        self.visiting_orphans(|| {
+            let mut lanes = self.lanes();
+            self.while_alive(|| lanes.try_for_each(|lane| lane.submit_all(&self.memory, self.home_of(lane))))
+        })
+    }
+
+    /// Ends a frame: as much may be streamed again as
+    /// [`UploaderDesc::streamed_bytes_per_frame`](super::UploaderDesc::streamed_bytes_per_frame) and
+    /// [`streamed_time_per_frame`](super::UploaderDesc::streamed_time_per_frame) say. With a `Gpu`, each end of a frame does this
+    /// for its uploader.
+    pub fn next_frame(&self) {
+        self.lanes().for_each(Lane::next_frame);
     }
 
     /// Discards staged data that was not submitted, and releases its targets; images keep the states that they were
@@ -717,7 +745,7 @@ impl<D: Device> Drop for Uploader<D> {
         self.lanes().for_each(Lane::discard);
         // Hands over what was submitted and arrives: its family would find it undefined otherwise. Where the queues refuse that,
         // nothing more can be done.
-        _ = self.submit();
+        _ = self.submit_all();
         self.tracker().visit_orphans();
         self.finish_handles();
     }

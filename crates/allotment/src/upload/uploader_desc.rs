@@ -35,6 +35,16 @@ pub struct UploaderDesc {
     /// queue copies beside rendering. What it writes of [exclusive](crate::device::SharingMode::Exclusive) images is handed over
     /// to the family of the first graphics queue, which copies boxes of them that keep other texels of a mip level.
     pub image_queue: Option<QueueIndex>,
+    /// Most bytes of [streamed](super::UploadHandle::streamed) writes that are staged from one end of a frame to the next, on each
+    /// queue, by all threads together; one piece of a write more, as large as an eighth of the staging memory. Threads that
+    /// stream wait for the next frame then, others do not. Default: as many as fit.
+    ///
+    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). A program that has done neither for
+    /// 100 ms draws no frames, and has no limit. With [`WhenFull::Refuse`] there is none, either.
+    pub streamed_bytes_per_frame: u64,
+    /// Most time that a queue takes for batches of streamed writes from one end of a frame to the next, and one batch more, as far as the CPU sees it: from a
+    /// submission, or the end of the batch before, to its end. For images on the queue that also draws. Default: any.
+    pub streamed_time_per_frame: Duration,
     /// The policy if staging memory is full of pending bytes. Default: wait for at most a second.
     pub when_full: WhenFull,
     /// Whether the CPU copies texels into images that the GPU has not been given yet, without staging, where the device can:
@@ -58,6 +68,8 @@ impl Default for UploaderDesc {
             staging: 32 << 20,
             queue: None,
             image_queue: None,
+            streamed_bytes_per_frame: u64::MAX,
+            streamed_time_per_frame: Duration::MAX,
             when_full: WhenFull::Wait(Duration::from_secs(1)),
             copies_from_host: true,
         }

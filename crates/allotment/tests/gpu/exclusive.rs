@@ -14,7 +14,7 @@ use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Buffer, Image, Transfer, TransferError};
-use allotment::upload::{UploaderDesc, WhenFull};
+use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
 use crate::amount::{first_seed, scaled};
@@ -105,6 +105,11 @@ impl Random {
         (self.0 >> 33) % end
     }
 
+    /// Returns a handle for half of the writes, so that no frame waits for them.
+    fn handle(&mut self) -> Option<UploadHandle> {
+        (self.below(2) == 0).then(UploadHandle::streamed)
+    }
+
     fn bytes(&mut self, size: u64) -> Vec<u8> {
         let seed = self.below(251);
         (0..size).map(|at| (at % 241 + seed) as u8).collect()
@@ -130,7 +135,12 @@ impl Picture {
         for texels in &mut self.texels {
             *texels = random.bytes(texels.len() as u64);
         }
-        rig.gpu.uploads().write_image(&self.image, &self.texels.concat()).unwrap();
+        let uploads = rig.gpu.uploads();
+        match random.handle() {
+            Some(handle) => uploads.with_handle(&handle).write_image(&self.image, &self.texels.concat()),
+            None => uploads.write_image(&self.image, &self.texels.concat()),
+        }
+        .unwrap();
     }
 
     /// Writes a level, or rows of one.
@@ -159,7 +169,11 @@ fn write_rows(
     let bytes = random.bytes(u64::from(rows.end - rows.start) * row as u64);
     let part = ImagePart::default().with_mip_levels(level..level + 1).with_array_layers(layer..layer + 1);
     let part = part.with_region([0, rows.start, 0], [side, rows.end - rows.start, 1]);
-    rig.gpu.uploads().write_image_part(image, &part.into(), &bytes).unwrap();
+    match random.handle() {
+        Some(handle) => rig.gpu.uploads().with_handle(&handle).write_image_part(image, &part.into(), &bytes),
+        None => rig.gpu.uploads().write_image_part(image, &part.into(), &bytes),
+    }
+    .unwrap();
     texels[(layer * 2 + level) as usize][rows.start as usize * row..rows.end as usize * row]
         .copy_from_slice(&bytes);
 }
@@ -249,6 +263,89 @@ fn an_acquire_that_a_queue_refuses_is_submitted_with_the_next_frame() {
     rig.finish();
 }
 
+/// Submits an empty frame. Returns how many submissions it made on its queue, with hand-overs, and the points that it waited for.
+fn draw(rig: &Rig) -> (u64, Vec<TimelinePoint>) {
+    let before = rig.device.submitted(QUEUE).0;
+    let frame = rig.gpu.begin_frame().unwrap();
+    let mut waited = Vec::new();
+    let submit = |queue, waits: &[TimelinePoint]| {
+        waited = waits.to_vec();
+        // SAFETY: there is nothing in it.
+        unsafe { rig.device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    };
+    frame.submit(QUEUE, submit).unwrap();
+    frame.end().unwrap();
+    (rig.device.submitted(QUEUE).0 - before, waited)
+}
+
+#[test]
+fn frames_hand_over_what_was_streamed_once_it_is_there_and_wait_for_nothing() {
+    let mut uploader = UploaderDesc::default();
+    (uploader.queue, uploader.image_queue) = (Some(TRANSFER), Some(TRANSFER));
+    (uploader.staging, uploader.when_full) = (32 << 10, WhenFull::Wait(Duration::from_secs(60)));
+    let rig = Rig::with(GpuDesc::default().with_uploader(uploader));
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
+    let buffer = exclusive(&rig, &options);
+    let mut picture = Picture::new(&rig, &options);
+    let mut random = Random(first_seed());
+    picture.texels = (0..4).map(|at| random.bytes(u64::from(SIDE * SIDE * 4) >> (at % 2 * 2))).collect();
+    let handle = UploadHandle::streamed();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let uploads = rig.gpu.uploads();
+            uploads.with_handle(&handle).write_buffer(&buffer, 0, &pattern(3)).unwrap();
+            // More than fits.
+            uploads.with_handle(&handle).write_image(&picture.image, &picture.texels.concat()).unwrap();
+        });
+        // No frame waits, whatever is on its way.
+        while !writer.is_finished() {
+            let (_, waited) = draw(&rig);
+            assert!(
+                waited.iter().all(|point| point.queue == QUEUE),
+                "{waited:?}: for what its own queue has acquired"
+            );
+        }
+    });
+    rig.gpu.wait(rig.gpu.tracker().submitted()).unwrap();
+    rig.device.pause_queues();
+    let more = UploadHandle::streamed();
+    rig.gpu.uploads().with_handle(&more).update_buffer(&buffer, 0, &pattern(4)[..100]).unwrap();
+    for _ in 0..2 {
+        let frame = rig.gpu.begin_frame().unwrap();
+        let submit = |queue, waits: &[TimelinePoint]| {
+            assert_eq!(waits.iter().filter(|point| point.queue == TRANSFER).count(), 0);
+            // SAFETY: there is nothing in it.
+            unsafe { rig.device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        frame.submit(QUEUE, submit).unwrap();
+        assert!(!more.status().is_final());
+        drop(frame);
+    }
+    rig.device.resume_queues();
+    while more.status() != UploadStatus::Arrived || handle.status() != UploadStatus::Arrived {
+        draw(&rig);
+    }
+    let (made, waited) = draw(&rig);
+    assert!(made >= 1 && waited.iter().all(|point| point.queue == QUEUE), "{waited:?}");
+    assert_eq!(draw(&rig).0, 1, "all is handed over");
+    // By a copy of the program's own: nothing else hands it over now.
+    let frame = rig.gpu.begin_frame().unwrap();
+    let ticket = rig.read(&frame, (&buffer.handle(), 0), SIZE);
+    frame.end().unwrap();
+    let mut expected = pattern(3);
+    expected[..100].copy_from_slice(&pattern(4)[..100]);
+    assert!(rig.copied(&ticket) == expected);
+    picture.assert_holds(&rig, "streamed");
+    // One that is dropped on its way goes once it is handed over.
+    rig.gpu.uploads().with_handle(&UploadHandle::streamed()).update_buffer(&buffer, 0, &pattern(5)).unwrap();
+    drop((buffer, picture));
+    rig.gpu.uploads().submit().unwrap();
+    while rig.gpu.deletion_queue().statistics().pending > 0 {
+        draw(&rig);
+    }
+    rig.finish();
+}
+
 /// What a thread writes: resources of its own, and rows of an image that all of them write.
 struct Writer<'a> {
     rig: &'a Rig,
@@ -308,7 +405,11 @@ impl<'a> Writer<'a> {
             5 => {
                 // The one before goes while it may be on its way.
                 let (buffer, bytes) = (exclusive(rig, self.options[at]), pattern(random.below(200) as u8));
-                rig.gpu.uploads().write_buffer(&buffer, 0, &bytes).unwrap();
+                match random.handle() {
+                    Some(handle) => rig.gpu.uploads().with_handle(&handle).write_buffer(&buffer, 0, &bytes),
+                    None => rig.gpu.uploads().write_buffer(&buffer, 0, &bytes),
+                }
+                .unwrap();
                 self.buffers[at] = (buffer, bytes);
             }
             _ => {
@@ -316,7 +417,13 @@ impl<'a> Writer<'a> {
                 let size = 1 + random.below(SIZE - offset);
                 let bytes = random.bytes(size);
                 let (buffer, expected) = &mut self.buffers[at];
-                rig.gpu.uploads().update_buffer(buffer, offset, &bytes).unwrap();
+                match random.handle() {
+                    Some(handle) => {
+                        rig.gpu.uploads().with_handle(&handle).update_buffer(buffer, offset, &bytes)
+                    }
+                    None => rig.gpu.uploads().update_buffer(buffer, offset, &bytes),
+                }
+                .unwrap();
                 expected[offset as usize..(offset + size) as usize].copy_from_slice(&bytes);
             }
         }

@@ -21,6 +21,7 @@ mod reads;
 mod rig;
 mod room;
 mod shared_uploads;
+mod streamed;
 mod threads;
 mod upload_handles;
 mod uploads;

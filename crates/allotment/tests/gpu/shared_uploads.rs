@@ -128,6 +128,34 @@ fn one_batch_of_large_uploads_at_a_time_is_before_a_small_one_on_the_queue() {
 }
 
 #[test]
+fn on_a_fast_queue_a_second_batch_of_large_uploads_is_submitted_ahead_and_no_third() {
+    let rig = rig(64 * KIB);
+    let world = rig.buffer(512 * KIB);
+    // How fast the queue is seen to be depends on when threads have a processor.
+    for round in 0.. {
+        rig.gpu.uploads().write_buffer(&world, 0, &bytes(1, 512 * KIB)).unwrap();
+        rig.device.pause_queues();
+        let ahead = thread::scope(|scope| {
+            let writer =
+                scope.spawn(|| rig.gpu.uploads().write_buffer(&world, 0, &bytes(2, 512 * KIB)).unwrap());
+            until_waiting(&rig, 1);
+            let ahead = rig.gpu.uploads().statistics().batches_in_flight;
+            rig.device.resume_queues();
+            writer.join().unwrap();
+            ahead
+        });
+        assert!(ahead <= 2, "{ahead}");
+        if ahead == 2 {
+            break;
+        }
+        assert!(round < 1000, "never ahead");
+    }
+    assert_bytes(&rig, &world, &bytes(2, 512 * KIB));
+    drop(world);
+    rig.finish();
+}
+
+#[test]
 fn threads_that_upload_more_than_staging_memory_at_once_all_arrive_within_it() {
     const THREADS: u64 = 8;
     for staging in [4 * KIB, 20_000, 64 * KIB] {

@@ -8,8 +8,8 @@ use std::panic::catch_unwind;
 use std::sync::Condvar;
 use std::time::Instant;
 
-use super::hand_over::{HandOver, Level};
-use super::{Lane, lost};
+use super::hand_over::{Acquire, HandOver, Level};
+use super::{BATCHES, Lane, lost};
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageAspect, ImageCopy, QueueIndex, Submission,
     TexelLayout, TimelinePoint, TimelineValue,
@@ -81,10 +81,25 @@ struct Batch {
     ranges: usize,
     /// The number of its entries in the lane's `handles`.
     handles: usize,
+    submitted: Instant,
+    /// No submission waits for it.
+    is_streamed: bool,
+}
+
+/// What was streamed since the end of the last frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FrameUse {
+    /// The frame's number, and when it was first asked for.
+    pub(super) number: u64,
+    pub(super) began: Option<Instant>,
+    /// Bytes that were staged, and how long the queue took for batches.
+    pub(super) bytes: u64,
+    pub(super) time: Duration,
 }
 
 /// What the lock of a lane guards.
 pub(in crate::upload) struct LaneState<D: Device> {
+    capacity: u64,
     pub(super) ranges: StagingRanges,
     /// The recording of the open batch; `None` while nothing is staged.
     recording: Option<Recording>,
@@ -97,6 +112,14 @@ pub(in crate::upload) struct LaneState<D: Device> {
     /// The points that the open batch waits for, or the next one: at most one per queue.
     waits: Vec<TimelinePoint>,
     last: Option<TimelinePoint>,
+    /// Of the last batch that submissions wait for.
+    last_awaited: Option<TimelinePoint>,
+    /// Submissions wait for some bytes of the open batch.
+    has_awaited: bool,
+    pub(super) frame: FrameUse,
+    /// When a batch was last seen to be completed, and about the least time from a submission of many bytes to its end.
+    completed: Option<Instant>,
+    quickest: Duration,
     /// In flight, oldest first; completed ones are removed at the next submission or query.
     batches: VecDeque<Batch>,
     /// The buffers that these write to, batch by batch.
@@ -146,15 +169,21 @@ pub(in crate::upload) struct LaneStatistics {
 }
 
 impl<D: Device> LaneState<D> {
-    pub(super) fn new(ranges: StagingRanges) -> Self {
+    pub(super) fn new(capacity: u64) -> Self {
         Self {
-            ranges,
+            capacity,
+            ranges: StagingRanges::new(capacity),
             recording: None,
             copies: Vec::new(),
             images: Vec::new(),
             staged: 0,
             waits: Vec::new(),
             last: None,
+            last_awaited: None,
+            has_awaited: false,
+            frame: FrameUse::default(),
+            completed: None,
+            quickest: Duration::MAX,
             batches: VecDeque::new(),
             targets: VecDeque::new(),
             handles: VecDeque::new(),
@@ -237,6 +266,26 @@ impl<D: Device> LaneState<D> {
         }
     }
 
+    /// Notes that bytes were staged for which submissions wait.
+    pub(super) fn note_awaited(&mut self) {
+        self.has_awaited = true;
+    }
+
+    /// Returns whether submissions wait for some bytes of the open batch.
+    pub(super) fn has_awaited(&self) -> bool {
+        self.has_awaited
+    }
+
+    /// Returns the point of the last batch that submissions wait for.
+    pub(super) fn last_awaited(&self) -> Option<TimelinePoint> {
+        self.last_awaited
+    }
+
+    /// Returns about the least time from a submission of many bytes to its end, of the last ones.
+    pub(super) fn quickest(&self) -> Duration {
+        self.quickest
+    }
+
     /// Returns the point of the last batch.
     pub(super) fn last(&self) -> Option<TimelinePoint> {
         self.last
@@ -311,9 +360,10 @@ impl<D: Device> LaneState<D> {
         from_offset: u64,
         size: u64,
         is_exclusive: bool,
+        is_streamed: bool,
     ) {
         if is_exclusive {
-            self.hand_over.stage_copy();
+            self.hand_over.stage_copy(is_streamed);
         }
         let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get_mut(before));
@@ -385,11 +435,25 @@ impl<D: Device> LaneState<D> {
     /// Frees the staging memory of batches that have completed. Returns whether there are any.
     pub(super) fn forget_done(&mut self, tracker: &SubmissionTracker) -> bool {
         let before = self.batches.len();
+        let mut now = None;
         // A queue completes batches in order: the first pending one ends the search.
         while let Some(batch) = self.batches.front() {
             if !tracker.is_reached(batch.point) {
                 break;
             }
+            let now = *now.get_or_insert_with(Instant::now);
+            let (bytes, submitted, is_streamed) = (batch.bytes, batch.submitted, batch.is_streamed);
+            if is_streamed {
+                // A queue executes one after the other.
+                let began = self.completed.map_or(submitted, |completed| completed.max(submitted));
+                self.frame.time += now.saturating_duration_since(began);
+            }
+            if bytes >= self.capacity / (2 * BATCHES) {
+                // The least of the last ones, since some are seen late.
+                let took = now.saturating_duration_since(submitted);
+                self.quickest = took.min(self.quickest.saturating_add(self.quickest / 8));
+            }
+            self.completed = Some(now);
             self.targets.drain(..batch.targets);
             self.ranges.free_oldest(batch.ranges);
             // On a lost device each point counts as reached, though not all was executed.
@@ -400,7 +464,7 @@ impl<D: Device> LaneState<D> {
             }
             self.batches.pop_front();
             if !self.waiting.is_empty() {
-                self.progress = Some(Instant::now());
+                self.progress = Some(now);
             }
         }
         self.batches.len() < before
@@ -484,8 +548,13 @@ impl<D: Device> LaneState<D> {
         let handles = mem::take(&mut self.open_handles);
         let first = self.handles.len() - handles;
         self.handles.range(first..).for_each(|handle| handle.submitted(point));
-        self.batches.push_back(Batch { point, bytes: self.staged, targets, ranges, handles });
+        let (bytes, is_streamed) = (self.staged, !self.has_awaited);
+        let submitted = Instant::now();
+        self.batches.push_back(Batch { point, bytes, targets, ranges, handles, submitted, is_streamed });
         self.last = Some(point);
+        if self.has_awaited {
+            self.last_awaited = Some(point);
+        }
         self.hand_over.submitted(&self.copies);
         self.clear();
     }
@@ -514,6 +583,7 @@ impl<D: Device> LaneState<D> {
         self.copies.clear();
         self.images.clear();
         self.staged = 0;
+        self.has_awaited = false;
     }
 
     /// Returns whether a queue may use some of the ranges for ever.
@@ -530,7 +600,19 @@ impl<D: Device> Lane<D> {
         memory: &OwningAllocator<D>,
     ) -> Result<(), UploadError> {
         // Before its copies could write to them again.
-        self.acquire_released(state, memory, None)?;
+        self.acquire_released(state, memory, None, Acquire::Awaited)?;
+        match self.owner {
+            Some(owner) if state.is_open() && !state.has_awaited => self.release(state, memory, owner),
+            _ => self.flush_plain(state, memory),
+        }
+    }
+
+    /// Submits the open batch, if there is one, and releases nothing.
+    pub(super) fn flush_plain(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+    ) -> Result<(), UploadError> {
         self.flush_by(state, memory, |device, queue, work| {
             // SAFETY: the ranges were checked when they were staged, and no two overlap. The targets belong to owners
             // whose tracker has known of the recording since then, so they live until its submission has completed,

@@ -8,11 +8,14 @@
 //!
 //! A family that overwrites a range or a subresource owns it from then on: so nothing is acquired before a copy. Batches that
 //! submit themselves release nothing. [`Lane::submit`] does, for all of them, and submits the acquire behind it, on a queue of
-//! the family to which exclusive resources belong: so the two halves are never apart, and no other submission waits for
-//! uploads that it does not need.
+//! the family to which exclusive resources belong: so no other submission waits for uploads that it does not need.
+//!
+//! Nobody waits for what is [streamed](UploadHandle::streamed), and an acquire would make its queue wait for the release. So a
+//! batch that has nothing else releases what it can when it is submitted, and the first [`Lane::submit`] after the GPU has
+//! executed that submits the acquire. What is written again in between is acquired first.
 //!
 //! The resource has to live until both are executed, also where its owner drops it after the write: a recording of its own is
-//! opened with the first copy, and submitted with the acquire.
+//! opened with the first copy, goes with what is released, and is submitted with the acquire.
 //!
 //! # Images
 //!
@@ -37,6 +40,8 @@ use crate::device::{
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
 use crate::memory::{AllocationId, OwningAllocator};
 use crate::upload::error::UploadError;
+#[cfg(doc)]
+use crate::upload::handle::UploadHandle;
 
 /// A range of a buffer that the lane's queue has written, or is going to.
 struct WrittenRange<D: Device> {
@@ -112,6 +117,8 @@ struct HeldLevel<D: Device> {
     writers: usize,
     /// The queue of the family that owns it copies, not the lane's.
     is_at_home: bool,
+    /// No submission waits for these writes.
+    is_streamed: bool,
     /// By copies of the open batch.
     staged: Option<WrittenLevel<D>>,
     /// By copies of batches that were submitted.
@@ -122,6 +129,27 @@ struct HeldLevel<D: Device> {
 struct Parts<D: Device> {
     ranges: Ranges<D>,
     levels: Vec<(Level, WrittenLevel<D>)>,
+    /// No submission waits for any of it.
+    is_streamed: bool,
+}
+
+/// Parts that the lane's queue has released, or is going to, and no queue has acquired.
+struct Released<D: Device> {
+    parts: Parts<D>,
+    at: TimelinePoint,
+    /// It has been open since the first copy to one of them.
+    recording: Recording,
+}
+
+/// Which of the released parts are acquired.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acquire {
+    /// Those that submissions wait for: a queue refused to acquire them before.
+    Awaited,
+    /// Those as well that were streamed and are there.
+    Arrived,
+    /// All, for which the queue waits.
+    All,
 }
 
 impl<D: Device> Parts<D> {
@@ -151,10 +179,11 @@ pub(super) struct HandOver<D: Device> {
     /// Of batches that were submitted.
     ranges: Ranges<D>,
     levels: BTreeMap<Level, HeldLevel<D>>,
-    /// Released at a point, and not acquired: a queue refused that.
-    released: Option<(Parts<D>, TimelinePoint)>,
+    released: Vec<Released<D>>,
     /// The open batch copies to exclusive buffers.
     has_copies: bool,
+    /// Submissions wait for some of these ranges.
+    has_awaited_ranges: bool,
     /// Open while there is any of it that no write holds, and while the open batch copies to exclusive buffers.
     recording: Option<Recording>,
     /// Ranges whose acquires may not have completed, oldest first.
@@ -168,8 +197,9 @@ impl<D: Device> Default for HandOver<D> {
         Self {
             ranges: Ranges(Vec::new()),
             levels: BTreeMap::new(),
-            released: None,
+            released: Vec::new(),
             has_copies: false,
+            has_awaited_ranges: false,
             recording: None,
             acquiring: VecDeque::new(),
             acquired_at: TimelinePoints::EMPTY,
@@ -190,9 +220,27 @@ impl<D: Device> HandOver<D> {
         // An image that is being written lives by that.
         let waits = |it: &HeldLevel<D>| it.writers == 0 && (it.staged.is_some() || it.submitted.is_some());
         let has_ranges = self.has_copies || !self.ranges.0.is_empty();
-        if !has_ranges && self.released.is_none() && !self.levels.values().any(waits) {
+        if !has_ranges && !self.levels.values().any(waits) {
             self.recording = None;
         }
+    }
+
+    /// Returns whether submissions wait for anything that is to be released.
+    pub(super) fn has_awaited(&self) -> bool {
+        let is_written = |it: &HeldLevel<D>| it.staged.is_some() || it.submitted.is_some();
+        let is_awaited = |it: &HeldLevel<D>| it.writers == 0 && !it.is_streamed && is_written(it);
+        let has_ranges = self.has_copies || !self.ranges.0.is_empty();
+        has_ranges && self.has_awaited_ranges || self.levels.values().any(is_awaited)
+    }
+
+    /// Returns whether a range was released and not acquired.
+    pub(super) fn has_released_range(&self, (target, offset, size): (AllocationId, u64, u64)) -> bool {
+        self.released.iter().any(|it| it.parts.ranges.meets(target, offset, size))
+    }
+
+    /// Returns whether a subresource was released and not acquired.
+    fn has_released_level(&self, level: Level) -> bool {
+        self.released.iter().any(|it| it.parts.levels.iter().any(|(other, _)| *other == level))
     }
 
     /// Returns the points after which a range may be written again.
@@ -202,8 +250,9 @@ impl<D: Device> HandOver<D> {
     }
 
     /// Notes that the open batch copies to an exclusive buffer.
-    pub(super) fn stage_copy(&mut self) {
+    pub(super) fn stage_copy(&mut self, is_streamed: bool) {
         self.has_copies = true;
+        self.has_awaited_ranges |= !is_streamed;
     }
 
     /// Notes that the open batch writes a subresource.
@@ -244,28 +293,38 @@ impl<D: Device> HandOver<D> {
         let free = self.levels.iter().filter(|(_, held)| held.writers == 0);
         let levels = free.filter_map(|(level, held)| {
             let written = held.staged.as_ref().or(held.submitted.as_ref())?;
-            Some((*level, written.clone()))
+            Some((*level, written.clone(), held.is_streamed))
         });
-        Parts { ranges, levels: levels.collect() }
+        let mut is_streamed = ranges.0.is_empty() || !self.has_awaited_ranges;
+        let levels = levels.map(|(level, written, level_is_streamed)| {
+            is_streamed &= level_is_streamed;
+            (level, written)
+        });
+        let levels = levels.collect();
+        Parts { ranges, levels, is_streamed }
     }
 
     /// Notes that a queue has released these parts.
     fn note_released(&mut self, parts: Parts<D>, at: TimelinePoint) {
         self.ranges.0.clear();
-        // Also those at home: their copies were submitted before.
-        self.levels.retain(|_, held| held.writers > 0);
-        self.released = Some((parts, at));
+        self.has_awaited_ranges = false;
+        self.levels.retain(|_, held| held.writers > 0 || held.is_at_home);
+        if let Some(recording) = self.recording.take() {
+            self.released.push(Released { parts, at, recording });
+        }
     }
 
     /// Begins a write of a subresource. Returns true where its copies have to be made at home.
-    fn hold(&mut self, level: Level, may_be_here: bool) -> bool {
+    fn hold(&mut self, level: Level, may_be_here: bool, is_streamed: bool) -> bool {
         let held = self.levels.entry(level).or_insert(HeldLevel {
             writers: 0,
             is_at_home: !may_be_here,
+            is_streamed: true,
             staged: None,
             submitted: None,
         });
         held.writers += 1;
+        held.is_streamed &= is_streamed;
         held.is_at_home
     }
 
@@ -306,19 +365,28 @@ impl<D: Device> LaneState<D> {
 /// The subresources of an image that a write holds. When dropped, it lets them go.
 pub(in crate::upload) struct HeldLevels<'a, D: Device> {
     lane: &'a Lane<D>,
-    tracker: &'a SubmissionTracker,
+    memory: &'a OwningAllocator<D>,
+    is_streamed: bool,
     /// With whether they are copied at home.
     levels: BTreeMap<Level, bool>,
 }
 
 impl<D: Device> HeldLevels<'_, D> {
     /// Holds a subresource. `may_be_here` says whether its copies may be made on the lane's queue, where no write holds it.
-    pub(in crate::upload) fn hold(&mut self, level: Level, may_be_here: impl FnOnce() -> bool) {
+    pub(in crate::upload) fn hold(
+        &mut self,
+        level: Level,
+        may_be_here: impl FnOnce() -> bool,
+    ) -> Result<(), UploadError> {
         if !self.levels.contains_key(&level) {
             let mut state = self.lane.lock();
-            let is_at_home = state.hand_over.hold(level, may_be_here());
+            if state.hand_over.has_released_level(level) {
+                self.lane.acquire_released(&mut state, self.memory, None, Acquire::All)?;
+            }
+            let is_at_home = state.hand_over.hold(level, may_be_here(), self.is_streamed);
             self.levels.insert(level, is_at_home);
         }
+        Ok(())
     }
 
     /// Returns whether a subresource is copied at home.
@@ -331,7 +399,7 @@ impl<D: Device> Drop for HeldLevels<'_, D> {
     fn drop(&mut self) {
         let mut state = self.lane.lock();
         for level in self.levels.keys() {
-            state.hand_over.let_go(*level, self.tracker);
+            state.hand_over.let_go(*level, self.memory.deletion_queue().tracker());
         }
         state.hand_over.close_if_empty();
     }
@@ -342,18 +410,20 @@ impl<D: Device> Lane<D> {
     /// handed over last.
     pub(in crate::upload) fn is_held(&self, level: Level) -> bool {
         let held = |it: &HeldLevel<D>| !it.is_at_home;
-        self.is_foreign() && self.lock().hand_over.levels.get(&level).is_some_and(held)
+        let is_held =
+            |it: &HandOver<D>| it.levels.get(&level).is_some_and(held) || it.has_released_level(level);
+        self.is_foreign() && is_held(&self.lock().hand_over)
     }
 
     /// Returns what holds subresources for a write, on a lane whose queue is of another family than their owner.
     pub(in crate::upload) fn holder<'a>(
         &'a self,
-        memory: &OwningAllocator<D>,
-        tracker: &'a SubmissionTracker,
+        memory: &'a OwningAllocator<D>,
+        is_streamed: bool,
     ) -> Result<HeldLevels<'a, D>, UploadError> {
-        // Subresources that no write holds belong to their family from here on.
-        self.acquire_released(&mut self.lock(), memory, None)?;
-        Ok(HeldLevels { lane: self, tracker, levels: BTreeMap::new() })
+        // Subresources that no write holds belong to their family from here on, unless they were streamed just now.
+        self.acquire_released(&mut self.lock(), memory, None, Acquire::Awaited)?;
+        Ok(HeldLevels { lane: self, memory, is_streamed, levels: BTreeMap::new() })
     }
 
     /// Submits the open batch, and hands over what it and the batches before wrote of exclusive resources: the queue `to`,
@@ -365,6 +435,7 @@ impl<D: Device> Lane<D> {
         memory: &OwningAllocator<D>,
         to: Option<QueueIndex>,
         home: Option<&Lane<D>>,
+        which: Acquire,
     ) -> Result<(), UploadError> {
         let Some(owner) = self.owner else { return self.flush_locked(state, memory) };
         let to = to.unwrap_or(owner);
@@ -372,13 +443,25 @@ impl<D: Device> Lane<D> {
             // Under this lane's lock: what its queue copied, no write of this lane overwrites before it is submitted.
             home.flush(memory)?;
         }
-        self.acquire_released(state, memory, Some(to))?;
+        self.acquire_released(state, memory, Some(to), which)?;
+        self.release(state, memory, to)?;
+        // Those at home as well: their copies were submitted before.
+        state.hand_over.levels.retain(|_, held| held.writers > 0);
+        state.hand_over.close_if_empty();
+        self.acquire_released(state, memory, Some(to), which)
+    }
+
+    /// Submits the open batch, and releases what it and the batches before wrote of exclusive resources, for the family of the
+    /// queue `to`.
+    pub(super) fn release(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        to: QueueIndex,
+    ) -> Result<(), UploadError> {
         let parts = state.hand_over.parts(state.copies());
         if parts.is_empty() {
-            self.flush_locked(state, memory)?;
-            state.hand_over.levels.retain(|_, held| held.writers > 0);
-            state.hand_over.close_if_empty();
-            return Ok(());
+            return self.flush_plain(state, memory);
         }
         // Before the batch's own recording ends: one of the two has been open since each copy was recorded.
         let tracker = memory.deletion_queue().tracker();
@@ -402,7 +485,7 @@ impl<D: Device> Lane<D> {
         drop(releases);
         let Some(at) = at else { return Ok(()) };
         state.hand_over.note_released(parts, at);
-        self.acquire_released(state, memory, Some(to))
+        Ok(())
     }
 
     /// Submits the acquires of what this queue has released.
@@ -411,15 +494,40 @@ impl<D: Device> Lane<D> {
         state: &mut LaneState<D>,
         memory: &OwningAllocator<D>,
         to: Option<QueueIndex>,
+        which: Acquire,
+    ) -> Result<(), UploadError> {
+        let Some(to) = to.or(self.owner) else { return Ok(()) };
+        let tracker = memory.deletion_queue().tracker();
+        let mut at = 0;
+        while let Some(released) = state.hand_over.released.get(at) {
+            let is_due = match which {
+                Acquire::Awaited => !released.parts.is_streamed,
+                Acquire::Arrived => !released.parts.is_streamed || tracker.is_reached(released.at),
+                Acquire::All => true,
+            };
+            if is_due {
+                self.acquire(state, memory, to, at)?;
+            } else {
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits the acquires of what was released together.
+    fn acquire(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        to: QueueIndex,
+        index: usize,
     ) -> Result<(), UploadError> {
         let hand_over = &mut state.hand_over;
-        let (Some(to), Some((parts, at))) = (to.or(self.owner), &hand_over.released) else { return Ok(()) };
-        // It has been open since the first copy.
-        let Some(recording) = hand_over.recording.take() else { return Ok(()) };
+        let Released { parts, at, recording } = hand_over.released.remove(index);
         let tracker = memory.deletion_queue().tracker();
         let device = memory.allocator().device();
         let acquires = parts.transfers(self.queue, to);
-        let work = Submission { waits: &[*at], acquires: &acquires, ..Submission::default() };
+        let work = Submission { waits: &[at], acquires: &acquires, ..Submission::default() };
         // SAFETY: the queue has released them by a submission that this one waits for, and the recording has been open since
         // they were copied to.
         let submitted = recording.submit(to, |queue| unsafe { device.submit(queue, &work) });
@@ -429,10 +537,10 @@ impl<D: Device> Lane<D> {
                 while hand_over.acquiring.front().is_some_and(|(_, point)| tracker.is_reached(*point)) {
                     hand_over.acquiring.pop_front();
                 }
-                let released = hand_over.released.take();
-                hand_over.acquiring.extend(released.map(|(parts, _)| (parts.ranges, point)));
                 hand_over.acquired_at.insert(point);
-                if state.is_open() {
+                let is_streamed = parts.is_streamed;
+                hand_over.acquiring.push_back((parts.ranges, point));
+                if !is_streamed && state.is_open() {
                     // A queue refused the acquire before, and these copies were staged since.
                     state.wait_for(point);
                 }
@@ -440,7 +548,7 @@ impl<D: Device> Lane<D> {
             }
             Err(NotSubmitted { recording, error }) => {
                 // Tried again by the next submission.
-                hand_over.recording = Some(recording);
+                hand_over.released.insert(index, Released { parts, at, recording });
                 Err(error.into())
             }
         }

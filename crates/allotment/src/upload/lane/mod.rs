@@ -38,6 +38,7 @@ mod batch;
 mod hand_over;
 mod room;
 
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -45,7 +46,6 @@ use super::RingDesc;
 use super::completion::Panics;
 use super::error::{RingError, UploadError};
 use super::handle::UploadHandle;
-use super::staging_ranges::StagingRanges;
 use super::tracked_buffer::TrackedBuffer;
 use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
 #[cfg(test)]
@@ -56,6 +56,7 @@ use crate::sync::{locked, try_locked};
 use allotment_suballoc::Alignment;
 
 pub(super) use batch::{LaneState, LaneStatistics, StagedImage, reuse_capacity};
+use hand_over::Acquire;
 pub(super) use hand_over::{HeldLevels, Level};
 
 /// Batches in staging memory, so that one can be filled while others are copied.
@@ -64,8 +65,15 @@ pub(super) const BATCHES: u64 = 4;
 /// Most pieces of large writes that fit at once, so that no writer has more than its share of the memory.
 const PIECES: u64 = 8;
 
-/// Batches of large writes in flight, at most: see `room`.
+/// Batches of large writes in flight, at most, and where they are there soon: see `room`.
 const LARGE_IN_FLIGHT: usize = 1;
+const QUICK_IN_FLIGHT: usize = 2;
+
+/// A batch of large writes is quick if it has been completed this soon after its submission: what a frame can spare.
+const QUICK: Duration = Duration::from_micros(500);
+
+/// A program that has drawn nothing for so long does not count frames: what is streamed is not limited.
+const LONGEST_FRAME: Duration = Duration::from_millis(100);
 
 /// Least bytes of a piece, where there are as many: less is not worth a turn.
 const LEAST_PIECE: u64 = 4096;
@@ -119,10 +127,30 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
+    /// Returns whether no submission waits for it.
+    fn is_streamed(&self) -> bool {
+        self.handle.is_some_and(UploadHandle::is_streamed)
+    }
+
     /// Describes bytes for a buffer.
     pub(super) fn of_buffer(target: AllocationId, to_offset: u64, size: u64) -> Self {
         let target = Some((target, to_offset));
         Self { size, alignment: STAGED_AT, target, is_callers: false, handle: None, is_exclusive: false }
+    }
+}
+
+/// Most that is streamed in a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameLimits {
+    pub(super) bytes: u64,
+    pub(super) time: Duration,
+}
+
+impl FrameLimits {
+    pub(super) const NONE: Self = Self { bytes: u64::MAX, time: Duration::MAX };
+
+    fn are_any(self) -> bool {
+        self.bytes < Self::NONE.bytes || self.time < Self::NONE.time
     }
 }
 
@@ -133,6 +161,9 @@ pub(super) struct Lane<D: Device> {
     owner: Option<QueueIndex>,
     capacity: u64,
     when_full: WhenFull,
+    limits: FrameLimits,
+    /// The frames that have ended.
+    frames: AtomicU64,
     /// Created for the first bytes.
     staging: OnceLock<TrackedBuffer<D>>,
     /// Locked while it is created, which calls the driver: threads that submit have no need to wait for that.
@@ -150,15 +181,18 @@ impl<D: Device> Lane<D> {
         owner: Option<QueueIndex>,
         capacity: u64,
         when_full: WhenFull,
+        limits: FrameLimits,
     ) -> Self {
         Self {
             queue,
             owner,
             capacity,
             when_full,
+            limits,
+            frames: AtomicU64::new(0),
             staging: OnceLock::new(),
             creating: Mutex::new(()),
-            state: Mutex::new(LaneState::new(StagingRanges::new(capacity))),
+            state: Mutex::new(LaneState::new(capacity)),
             changed: Condvar::new(),
         }
     }
@@ -238,9 +272,9 @@ impl<D: Device> Lane<D> {
                 // After the bytes are written: an open recording holds back what other code releases, and a refused write
                 // would leave one without bytes.
                 let mut state = state;
+                self.take_back(&mut state, memory, piece)?;
                 state.record(memory, piece.is_exclusive, |state| record(state, offset))?;
                 state.ranges.use_small(piece.size);
-                state.note_handle(piece.handle);
                 (state, true)
             }
             room::Room::Reserved(reservation) => {
@@ -251,13 +285,20 @@ impl<D: Device> Lane<D> {
                 // The device may be lost, or the uploader stopped, since the range was reserved.
                 state.check(piece.handle)?;
                 self.make_way(&mut state, memory, piece)?;
+                self.take_back(&mut state, memory, piece)?;
                 state.record(memory, piece.is_exclusive, |state| record(state, offset))?;
                 let is_small = reserved.use_up(&mut state);
-                state.note_handle(piece.handle);
                 (state, is_small)
             }
         };
-        let submitted = self.count_staged(&mut state, memory, piece.size, is_small);
+        state.note_handle(piece.handle);
+        if piece.is_streamed() {
+            state.frame.bytes += piece.size;
+        } else {
+            state.note_awaited();
+        }
+        let goes_first = is_small && !piece.is_streamed();
+        let submitted = self.count_staged(&mut state, memory, piece.size, goes_first);
         // Whoever waits for the writer of this piece can submit it now.
         state.wake(&self.changed);
         submitted
@@ -277,6 +318,25 @@ impl<D: Device> Lane<D> {
         if later { self.flush_locked(state, memory) } else { Ok(()) }
     }
 
+    /// Submits the acquire of what the piece overwrites, where that was streamed and released just now. Directly before its copy
+    /// is recorded, since any submission may release something.
+    fn take_back(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        piece: &Piece<'_>,
+    ) -> Result<(), UploadError> {
+        match piece.target {
+            Some((target, to_offset))
+                if piece.is_exclusive
+                    && state.hand_over.has_released_range((target, to_offset, piece.size)) =>
+            {
+                self.acquire_released(state, memory, None, Acquire::All)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Counts staged bytes, and submits a batch that is large enough, so that the device works while the next is
     /// filled.
     fn count_staged(
@@ -284,13 +344,13 @@ impl<D: Device> Lane<D> {
         state: &mut LaneState<D>,
         memory: &OwningAllocator<D>,
         size: u64,
-        is_small: bool,
+        goes_first: bool,
     ) -> Result<(), UploadError> {
         state.count(size);
         // Not with `Refuse`: the caller decides when its writes are submitted.
         if self.when_full != WhenFull::Refuse
             && self.is_batch_full(state)
-            && (is_small || self.has_turn_for_large(state, memory.deletion_queue().tracker()))
+            && (goes_first || self.has_turn_for_large(state, memory.deletion_queue().tracker()))
         {
             self.flush_locked(state, memory)?;
         }
@@ -323,21 +383,55 @@ impl<D: Device> Lane<D> {
     }
 
     /// Submits the open batch, and hands over what was written of exclusive resources: the queue `to` acquires it, which is
-    /// of the family of their owner. Returns the points at which everything that was staged has arrived.
+    /// of the family of their owner. Returns the points at which everything that was staged has arrived, except what was
+    /// streamed; that may be left until the queue has less to do.
     pub(super) fn submit(
         &self,
         memory: &OwningAllocator<D>,
         to: Option<QueueIndex>,
         home: Option<&Self>,
+        leaves_streamed: bool,
     ) -> Result<TimelinePoints, UploadError> {
         let mut state = self.lock();
         state.check_lost()?;
-        let submitted = self.submit_locked(&mut state, memory, to, home);
+        let is_left = leaves_streamed
+            && !state.has_awaited()
+            && !state.hand_over.has_awaited()
+            && !self.has_turn_for_large(&mut state, memory.deletion_queue().tracker());
+        let submitted = if is_left {
+            self.acquire_released(&mut state, memory, to, Acquire::Arrived)
+        } else {
+            self.submit_locked(&mut state, memory, to, home, Acquire::Arrived)
+        };
         state.wake(&self.changed);
         submitted?;
         let mut points = state.hand_over.acquired_at;
-        state.last().into_iter().for_each(|point| points.insert(point));
+        state.last_awaited().into_iter().for_each(|point| points.insert(point));
         Ok(points)
+    }
+
+    /// Submits all that is staged, and hands over all that was written, also what was streamed.
+    pub(super) fn submit_all(
+        &self,
+        memory: &OwningAllocator<D>,
+        home: Option<&Self>,
+    ) -> Result<(), UploadError> {
+        let mut state = self.lock();
+        state.check_lost()?;
+        let submitted = self.submit_locked(&mut state, memory, None, home, Acquire::All);
+        state.wake(&self.changed);
+        submitted
+    }
+
+    /// Begins another frame, in which as much may be streamed again. Waits for no lock: a thread may be submitting.
+    pub(super) fn next_frame(&self) {
+        if self.limits.are_any() {
+            self.frames.fetch_add(1, Relaxed);
+            // Otherwise they look by themselves.
+            if let Some(state) = try_locked(&self.state) {
+                state.wake(&self.changed);
+            }
+        }
     }
 
     /// Submits the open batch by a closure.
@@ -393,7 +487,7 @@ impl<D: Device> Lane<D> {
     /// those that submit do not.
     pub(super) fn pause(&self, memory: &OwningAllocator<D>, home: Option<&Self>) -> Result<(), UploadError> {
         let mut state = self.lock();
-        let submitted = self.submit_locked(&mut state, memory, None, home);
+        let submitted = self.submit_locked(&mut state, memory, None, home, Acquire::All);
         state.wake(&self.changed);
         submitted?;
         state.pauses += 1;

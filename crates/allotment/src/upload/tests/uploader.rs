@@ -7,7 +7,7 @@ use super::*;
 use crate::device::{DeviceError, QueueDevice as _};
 use crate::lifetime::DeletionQueue;
 use crate::memory::{Buffer, OwningAllocator};
-use crate::upload::lane::{Lane, LaneState, Piece};
+use crate::upload::lane::{FrameLimits, Lane, LaneState, Piece};
 
 fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
     OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker)).unwrap()
@@ -34,7 +34,7 @@ fn stage(
     let ((to, to_offset), size) = (to, bytes.len() as u64);
     let piece = Piece::of_buffer(to.id(), to_offset, size);
     let record = |batch: &mut LaneState<_>, from_offset| {
-        batch.add_copy((to.id(), &to.handle(), to_offset), from_offset, size, false);
+        batch.add_copy((to.id(), &to.handle(), to_offset), from_offset, size, false, false);
         Ok(())
     };
     lane.stage(memory, &piece, |staging, at| Ok(staging.write(at, bytes)?), record)
@@ -46,7 +46,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         let rig = Rig::new("integrated");
         let memory = memory(&rig);
         let (first, second) = (target(&memory, 400), target(&memory, 400));
-        let lane = Lane::new(QUEUE, None, 1000, WhenFull::Refuse);
+        let lane = Lane::new(QUEUE, None, 1000, WhenFull::Refuse, FrameLimits::NONE);
         let id = |buffer: &Buffer<_>| buffer.id();
         stage(&lane, &memory, (&first, 0), &pattern(1, 400)).unwrap();
         rig.device.pause_queues();
@@ -133,7 +133,7 @@ fn a_batch_waits_for_the_latest_point_of_each_queue_that_it_was_given() {
     let rig = Rig::new("discrete-large-bar");
     let memory = memory(&rig);
     let target = target(&memory, 100);
-    let lane = Lane::new(QUEUE, None, 1000, WhenFull::Refuse);
+    let lane = Lane::new(QUEUE, None, 1000, WhenFull::Refuse, FrameLimits::NONE);
     let point = |queue, value| TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(value) };
     for (queue, value) in [(1, 5), (2, 7), (1, 3), (2, 9), (1, 4)] {
         lane.wait_for(point(queue, value));

@@ -3,11 +3,11 @@
 
 use allotment::device::{
     BufferCopy, BufferDesc, OwnedPart, OwnershipTransfer, QueueDevice as _, QueueIndex, QueueKind,
-    SharingMode, Submission,
+    SharingMode, Submission, TimelinePoint,
 };
 use allotment::gpu::GpuDesc;
 use allotment::memory::{AccessError, Buffer, Transfer, TransferError};
-use allotment::upload::{UploadError, Uploader, UploaderDesc, WhenFull};
+use allotment::upload::{UploadError, UploadHandle, Uploader, UploaderDesc, WhenFull};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use super::allocator::KIB;
@@ -23,6 +23,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         an_exclusive_buffer_that_is_dropped_before_it_is_handed_over_does_no_harm,
         what_was_submitted_is_handed_over_when_an_uploader_is_dropped,
         frames_find_what_was_uploaded_over_queues_of_other_families,
+        frames_take_over_what_was_streamed_once_it_is_there,
         copies_of_exclusive_buffers_on_queues_of_other_families_are_refused,
     ]
 }
@@ -244,7 +245,12 @@ fn frames_find_what_was_uploaded_over_queues_of_other_families<F: Fixture>(gpu: 
             let frame = front.begin_frame().unwrap();
             for (at, buffer) in (0..).zip(&buffers) {
                 let bytes = pattern(number + at, 3000);
-                front.uploads().update_buffer(buffer, 0, &bytes).unwrap();
+                let uploads = front.uploads();
+                // Half of them streamed.
+                let handle = UploadHandle::streamed();
+                let streamed = uploads.with_handle(&handle);
+                let uploads = if (number / 2 + at) % 2 == 0 { streamed } else { uploads };
+                uploads.update_buffer(buffer, 0, &bytes).unwrap();
                 let read = front.reads().read_buffer(buffer, 0, 3000).unwrap();
                 coming.push((read, bytes));
             }
@@ -260,6 +266,64 @@ fn frames_find_what_was_uploaded_over_queues_of_other_families<F: Fixture>(gpu: 
         front.read_buffer(&buffers[0], 0, &mut found).unwrap();
         assert_same(&found, &pattern(19, 3000), queue);
         drop(buffers);
+        front.wait_idle().unwrap();
+        assert_eq!(front.deletion_queue().statistics().pending, 0);
+    }
+    Outcome::Ran
+}
+
+fn frames_take_over_what_was_streamed_once_it_is_there<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let queues = foreign(gpu);
+    if queues.is_empty() {
+        return ONE_FAMILY;
+    }
+    for queue in queues {
+        let mut uploads = UploaderDesc::default();
+        (uploads.queue, uploads.image_queue, uploads.staging) = (Some(queue), Some(queue), 64 * KIB);
+        let front =
+            allotment::Gpu::new(gpu.device().clone(), GpuDesc::default().with_uploader(uploads)).unwrap();
+        let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
+        let desc = BufferDesc::new(300_000).with_sharing_mode(SharingMode::Exclusive);
+        let buffer = front.create_buffer(&desc.into(), &options).unwrap();
+        let down = gpu.buffer(gpu.readback_type(), 300_000);
+        for round in 0..6 {
+            let bytes = pattern(round, 300_000);
+            let handle = UploadHandle::streamed();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    front.uploads().with_handle(&handle).update_buffer(&buffer, 0, &bytes).unwrap();
+                });
+                let frame = || {
+                    let frame = front.begin_frame().unwrap();
+                    let has_arrived = handle.status().is_final();
+                    let source = buffer.handle();
+                    let copy = BufferCopy {
+                        from: &source,
+                        from_offset: 0,
+                        to: down.raw(),
+                        to_offset: 0,
+                        size: 300_000,
+                    };
+                    let copies = if has_arrived { vec![copy] } else { Vec::new() };
+                    let submit = |queue, waits: &[TimelinePoint]| {
+                        let work = Submission { waits, copies: &copies, ..Submission::default() };
+                        // SAFETY: the copy reads what has arrived and was handed over before this call.
+                        unsafe { gpu.device().submit(queue, &work) }
+                    };
+                    let drawn = frame.submit(home(gpu), submit).unwrap();
+                    frame.end().unwrap();
+                    has_arrived.then_some(drawn)
+                };
+                let drawn = loop {
+                    if let Some(drawn) = frame() {
+                        break drawn;
+                    }
+                };
+                front.wait(drawn).unwrap();
+            });
+            assert_same(&gpu.get(&down), &bytes, (queue, round));
+        }
+        drop(buffer);
         front.wait_idle().unwrap();
         assert_eq!(front.deletion_queue().statistics().pending, 0);
     }
@@ -282,7 +346,7 @@ fn copies_of_exclusive_buffers_on_queues_of_other_families_are_refused<F: Fixtur
         // An upload that waits for what is not submitted yet could keep its own family from getting there.
         let uploader = over(&stage, queue);
         let next = allotment::device::TimelineValue(gpu.device().submitted(home(gpu)).0 + 1);
-        let point = allotment::device::TimelinePoint { queue: home(gpu), value: next };
+        let point = TimelinePoint { queue: home(gpu), value: next };
         uploader.update(&buffer, 0, &[1; 10]).unwrap();
         assert_eq!(uploader.wait_for(point), Err(UploadError::NotSubmitted { point }));
         let submitted = uploader.submit().unwrap();
