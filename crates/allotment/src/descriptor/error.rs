@@ -493,7 +493,7 @@ impl fmt::Display for DescriptorError {
                         f,
                         "the buffer has an acceleration structure and was not created as {missing}: slots and sets have no \
                          acceleration structures on Vulkan, bind it in a descriptor set of your own; on Direct3D 12, describe it \
-                         by its address with `d3d12::Descriptor::shader_resource`"
+                         by its address with `d3d12::Descriptor::acceleration_structure`"
                     );
                 }
                 write!(f, "the buffer was not created as {missing}, add this to the usage in its description")
@@ -547,5 +547,26 @@ pub(super) fn check_range(first: u32, count: u32, available: u32) -> Result<(), 
     match first.checked_add(count) {
         Some(end) if end <= available => Ok(()),
         _ => Err(DescriptorError::OutOfRange { first, count, available }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_of_an_acceleration_structure_is_refused_with_what_binds_it() {
+        let refused = |found| {
+            let missing = BufferViewUses::READ_ONLY;
+            DescriptorError::BufferUsage { missing, found, name: ShortName::NONE }.to_string()
+        };
+        let structure = refused(BufferViewUses::ACCELERATION_STRUCTURE);
+        assert!(structure.contains("descriptor set of your own"), "{structure}");
+        assert!(structure.contains("d3d12::Descriptor::acceleration_structure"), "{structure}");
+        let other = refused(BufferViewUses::CONSTANTS);
+        assert!(
+            other.contains("VK_BUFFER_USAGE_STORAGE_BUFFER_BIT") && !other.contains("acceleration"),
+            "{other}"
+        );
     }
 }

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DescriptorTypeReason, DeviceError,
-    ImageAspect, ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _,
-    QueueIndex, SamplerDesc, SamplerError, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferUse, BufferViewDesc, CopyError, DescriptionError, DescriptionLimit,
+    DescriptorTypeReason, DeviceError, ImageAspect, ImageDesc, ImagePart, MemoryHeapIndex, MemoryTypeIndex,
+    MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc, SamplerError, Submission, TexelBlock,
+    TexelBufferDesc, TexelBufferUse, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::StackSide;
@@ -473,6 +474,19 @@ fn a_refused_descriptor_is_named_with_units_and_a_remedy() {
     let insert = |b: &Arc<_>, range| heap.insert_buffer(b, range, read);
     is.refuses("a slot past the end", insert(&b, 0..8192), NAME, "end the range there");
     is.refuses("a slot of another device", insert(&foreign, 0..256), NAME, "of one device");
+    let seen = |b: &Arc<_>, desc: BufferViewDesc| gpu.create_buffer_view(b, &desc);
+    let structures = |usage, stride| BufferViewDesc::new(0..256, usage).with_stride(stride);
+    is.refuses("odd structures", seen(&b, structures(read, 6)), NAME, "4 to 2048 bytes");
+    is.refuses("constants of a stride", seen(&b, structures(constants, 16)), NAME, "leave the stride out");
+    is.refuses("a part of a structure", seen(&b, structures(read, 48)), NAME, "the end of 48 bytes");
+    is.refuses("a view of another device", seen(&foreign, structures(read, 16)), NAME, "of one device");
+    let read_only = BufferDesc::new(4096).with_usage(SimulatedGpu::NO_UNORDERED_ACCESS);
+    let read_only = Arc::new(gpu.create_buffer(&read_only, &named()).unwrap());
+    let written = BufferViewDesc::new(0..256, BufferUse::ReadWrite);
+    is.refuses("a buffer that is only read", seen(&read_only, written), NAME, "ALLOW_UNORDERED_ACCESS");
+    let texels = TexelBufferDesc::new(0..256, 16, TexelBufferUse::Storage);
+    let texels = gpu.create_texel_buffer_view(&read_only, &texels);
+    is.refuses("texels that are only read", texels, NAME, "VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT");
     let mut slots = Vec::new();
     let full = loop {
         match insert(&b, 0..256) {
@@ -495,7 +509,7 @@ fn a_refused_descriptor_is_named_with_units_and_a_remedy() {
         "`lod_bias` of the sampler is NaN",
         "choose a number",
     );
-    finish(&is, 14);
+    finish(&is, 20);
     drop(slots);
 }
 

@@ -33,9 +33,15 @@ macro_rules! tests {
     };
 }
 
-pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
+/// Those in which no shader reads.
+pub(crate) fn without_shaders<F: DescriptorFixture>() -> Vec<Test<F>> {
     let mut all = views::all();
     all.extend(buffer_views::all());
+    all
+}
+
+pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
+    let mut all = without_shaders();
     all.extend(tests![F:
         a_written_descriptor_is_read_by_work,
         a_descriptor_says_what_it_is_of,

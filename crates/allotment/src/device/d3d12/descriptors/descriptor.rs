@@ -63,7 +63,7 @@ enum View<'a> {
 
 impl<'a> Descriptor<'a> {
     /// Creates a shader resource view: without a description, of the whole resource in its own format; without a
-    /// resource, a null descriptor. An acceleration structure is described by its address, without a resource.
+    /// resource, a null descriptor.
     ///
     /// # Safety
     ///
@@ -75,6 +75,46 @@ impl<'a> Descriptor<'a> {
         desc: Option<D3D12_SHADER_RESOURCE_VIEW_DESC>,
     ) -> Self {
         Self(View::ShaderResource(resource, desc))
+    }
+
+    /// Creates the shader resource view of an acceleration structure, which is described by its address and names no resource. Pass
+    /// the owner of its buffer to the slot or set, which keeps it alive then.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use allotment::Gpu;
+    /// use allotment::device::d3d12::{Descriptor, Device};
+    /// use allotment::memory::Buffer;
+    /// # fn example(gpu: &Gpu<Device>, scene: Arc<Buffer<Device>>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let address = scene.device_address()?;
+    /// // SAFETY: the buffer is pinned and holds an acceleration structure, and the device traces rays.
+    /// let descriptor = unsafe { Descriptor::acceleration_structure(address) };
+    /// let slot = gpu.descriptors()?.resources().insert(&descriptor, Some(scene))?;
+    /// println!("shaders trace rays in the scene at index {}", slot.index());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The address is that of an acceleration structure, or of where one will be built, in a buffer that was created in
+    /// `D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE` and is live for as long as `'a`; a multiple of 256. The device
+    /// has `D3D12_RAYTRACING_TIER_1_0`.
+    #[must_use]
+    pub const unsafe fn acceleration_structure(address: u64) -> Self {
+        let desc = D3D12_SHADER_RESOURCE_VIEW_DESC {
+            // No other format is allowed.
+            Format: DXGI_FORMAT_UNKNOWN,
+            ViewDimension: D3D12_SRV_DIMENSION_RAYTRACING_ACCELERATION_STRUCTURE,
+            Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
+            Anonymous: D3D12_SHADER_RESOURCE_VIEW_DESC_0 {
+                RaytracingAccelerationStructure: D3D12_RAYTRACING_ACCELERATION_STRUCTURE_SRV {
+                    Location: address,
+                },
+            },
+        };
+        Self(View::ShaderResource(None, Some(desc)))
     }
 
     /// Creates an unordered access view, optionally with a counter in another resource: without a description,
@@ -351,6 +391,17 @@ mod tests {
             };
             assert_eq!(resource, None);
         }
+    }
+
+    #[test]
+    fn an_acceleration_structure_is_described_by_its_address_alone() {
+        // SAFETY: it is written nowhere.
+        let descriptor = unsafe { Descriptor::acceleration_structure(0x1_0000) };
+        assert_eq!(descriptor.kind(), DescriptorHeapType::Resource);
+        let View::ShaderResource(None, Some(desc)) = descriptor.0 else { panic!("{descriptor:?}") };
+        assert_eq!(desc.ViewDimension, D3D12_SRV_DIMENSION_RAYTRACING_ACCELERATION_STRUCTURE);
+        // SAFETY: it was made as an acceleration structure.
+        assert_eq!(unsafe { desc.Anonymous.RaytracingAccelerationStructure.Location }, 0x1_0000);
     }
 
     #[test]
