@@ -94,7 +94,7 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Shared<D, R> {
 
     /// Creates the texture of a file and its view. A full staging memory has this thread wait, and no frame.
     fn load(&self, number: usize) -> Result<Coming<D>, Failure> {
-        // No frame waits for a texture: the first one that finds it there draws it.
+        // The first frame that finds the texture there draws it.
         let (gpu, arrives) = (&self.gpu, UploadHandle::streamed());
         let loader = Loader { gpu, formats: self.formats, arrives: &arrives };
         let image = Arc::new(loader.load(&FILES[number])?);

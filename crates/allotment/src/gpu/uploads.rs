@@ -14,7 +14,7 @@ use crate::upload::{
 /// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
 ///
 /// [`Frame::submit`](super::Frame::submit) and [`Gpu::submit`](super::Gpu::submit) submit what was written before and
-/// make the commands wait for it. A program that submits by itself calls [`submit`](Self::submit) and waits for the
+/// make the commands wait for it, except for what is [streamed](UploadHandle::streamed). A program that submits by itself calls [`submit`](Self::submit) and waits for the
 /// points that it returns.
 ///
 /// All threads share one [`Uploader`] and its staging memory. A write that finds it full waits for the GPU; frames that
@@ -143,7 +143,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     }
 
     /// Writes a whole image: all mip levels, array layers and faces, depth and stencil, planes. Shaders can read it
-    /// afterwards.
+    /// afterwards. Where submitted work may use the image, the copies wait for that work.
     ///
     /// `bytes` has each array layer with all its mip levels, as DDS files do; without padding, and of a compressed format in
     /// rows of blocks. [`write_image_part`](Self::write_image_part) writes less, or in another order of bytes.
@@ -269,8 +269,8 @@ impl<'a, D: Device> Uploads<'a, D> {
         self.uploader.write_image_with_as(self.handle, to, write, fill)
     }
 
-    /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for
-    /// these. Submits nothing where nothing is staged.
+    /// Submits what was written and returns the points at which all of it has arrived, except what is
+    /// [streamed](UploadHandle::streamed). Commands that read it wait for these. Submits nothing where nothing is staged.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -311,7 +311,7 @@ impl<'a, D: Device> Uploads<'a, D> {
         self.uploader.next_frame();
     }
 
-    /// Discards what was staged and not submitted.
+    /// Discards what was staged and not submitted, by all threads.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -31,12 +31,13 @@ pub enum UploadStatus {
     /// [exclusive](crate::device::SharingMode::Exclusive) resource that a queue of another family wrote, for the points of
     /// [`Uploader::submit`](super::Uploader::submit), which has also handed it over.
     Submitted(TimelinePoints),
-    /// All bytes have arrived. An exclusive resource that a queue of another family wrote may be read by work that waits for the
+    /// All bytes of the writes so far have arrived; [`Pending`](Self::Pending) again where another write begins. An exclusive resource that a queue of another family wrote may be read by work that waits for the
     /// points of [`Uploader::submit`](super::Uploader::submit), as that of `Frame::submit` and `Gpu::submit` does.
     Arrived,
     /// A write was [cancelled](UploadHandle::cancel). What was staged before has arrived.
     Cancelled,
-    /// A write failed, or staged bytes were [discarded](super::Uploader::discard), or the device was lost: write them again.
+    /// A write failed, or staged bytes were [discarded](super::Uploader::discard), or the device was lost: write them again, with a
+    /// new handle. This one stays lost.
     Lost,
 }
 
@@ -49,7 +50,7 @@ impl UploadStatus {
 }
 
 /// One or several writes that are waited for, or cancelled, together: a mesh and its textures, say. A clone is the same
-/// handle.
+/// handle. Between two writes its status may be final: give it to who looks at it after the last one.
 ///
 /// It is a future of its final [status](Self::status), without a runtime: tasks are woken, and
 /// [callbacks](Self::on_finish) are called, by the threads that use the uploader, by
@@ -127,8 +128,9 @@ impl UploadHandle {
         Self::default()
     }
 
-    /// Creates a handle whose writes are streamed: nothing waits for them, also no frame that is submitted later. The program
-    /// uses what they write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands
+    /// Creates a handle whose writes are streamed: no frame waits for them, also none that is submitted later, unless it also
+    /// waits for other uploads on the same queue, which come behind them. Reads, of `Gpu::reads`, wait for all that was
+    /// submitted, and so do the frames behind these. The program uses what the writes write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands
     /// that use it before see old or new bytes; on Vulkan that is a race.
     ///
     /// For textures of a world that loads while one plays. Without it, the GPU does not begin a frame before all bytes are there

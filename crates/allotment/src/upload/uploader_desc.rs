@@ -25,8 +25,8 @@ use crate::device::QueueIndex;
 #[non_exhaustive]
 pub struct UploaderDesc {
     /// Bytes of staging memory for each queue, for all threads together, allocated on first use. A batch is submitted
-    /// when it reaches a quarter of them, and an eighth is left to small writes. Default: 32 MiB; copying a quarter of
-    /// that takes longer than its submission on any device.
+    /// when it reaches a quarter of them, and an eighth is left to small writes. Default: 32 MiB, so that the
+    /// copy of a batch takes longer than its submission.
     pub staging: u64,
     /// The queue that copies to buffers. Default: the first transfer queue, or the first queue if there is none. What it writes
     /// of [exclusive](crate::device::SharingMode::Exclusive) ones is handed over to the family of the first graphics queue.
@@ -35,17 +35,19 @@ pub struct UploaderDesc {
     /// queue copies beside rendering. What it writes of [exclusive](crate::device::SharingMode::Exclusive) images is handed over
     /// to the family of the first graphics queue, which copies boxes of them that keep other texels of a mip level.
     pub image_queue: Option<QueueIndex>,
-    /// Most bytes of [streamed](super::UploadHandle::streamed) writes that are staged from one end of a frame to the next, on each
-    /// queue, by all threads together; one piece of a write more, as large as an eighth of the staging memory. Threads that
-    /// stream wait for the next frame then, others do not. Default: as many as fit.
+    /// After so many bytes of [streamed](super::UploadHandle::streamed) writes, threads that stream wait for the next frame;
+    /// others do not. For each queue, by all threads together. A piece of a write that has begun is staged, so a frame may have an
+    /// eighth of the staging memory more for each thread. Default: `u64::MAX`, no limit.
     ///
-    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). A program that has done neither for
-    /// 100 ms draws no frames, and has no limit. With [`WhenFull::Refuse`] there is none, either.
+    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). Where 100 ms pass without either, as
+    /// much may be streamed as in another frame. With [`WhenFull::Refuse`] there is no limit.
     pub streamed_bytes_per_frame: u64,
-    /// Most time that a queue takes for batches of streamed writes from one end of a frame to the next, and one batch more, as far as the CPU sees it: from a
-    /// submission, or the end of the batch before, to its end. For images on the queue that also draws. Default: any.
+    /// After a queue has worked so long at streamed writes since the end of the last frame, threads that stream wait for the next
+    /// one. As the CPU sees it: from the submission of a batch, or the end of the batch before, to its end. A batch that is
+    /// submitted is executed, so a frame may have one or two more. For images on the queue that also draws. Default:
+    /// `Duration::MAX`, no limit.
     pub streamed_time_per_frame: Duration,
-    /// The policy if staging memory is full of pending bytes. Default: wait for at most a second.
+    /// The policy if staging memory is full of pending bytes. Default: wait, at most a second for each batch.
     pub when_full: WhenFull,
     /// Whether the CPU copies texels into images that the GPU has not been given yet, without staging, where the device can:
     /// on Vulkan with [`HOST_IMAGE_COPY`], into images with the usage `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`. The bytes of a
