@@ -529,7 +529,9 @@ impl<D: Device> Gpu<D> {
 
     /// Counts a frame as in flight.
     fn note_end_of_frame(&self) {
-        locked(&self.shared.frames).end();
+        // Uploads that nothing waits for are no part of it.
+        let points = self.shared.uploader.without_streamed(self.tracker().submitted());
+        locked(&self.shared.frames).end_at(points);
     }
 
     /// Does a step of defragmentation where that is asked for and nothing is recorded that may write to what would

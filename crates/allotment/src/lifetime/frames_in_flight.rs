@@ -74,7 +74,12 @@ impl FramesInFlight {
     /// Ends the frame: everything submitted so far belongs to it.
     pub fn end(&mut self) {
         // Read from the queues rather than collected from calls: submissions that bypass the tracker count, too.
-        self.in_flight.push_back(self.tracker.submitted());
+        self.end_at(self.tracker.submitted());
+    }
+
+    /// Ends the frame: what was submitted up to these points belongs to it.
+    pub(crate) fn end_at(&mut self, points: TimelinePoints) {
+        self.in_flight.push_back(points);
         self.frame += 1;
     }
 

@@ -31,8 +31,9 @@ pub enum UploadStatus {
     /// [exclusive](crate::device::SharingMode::Exclusive) resource that a queue of another family wrote, for the points of
     /// [`Uploader::submit`](super::Uploader::submit), which has also handed it over.
     Submitted(TimelinePoints),
-    /// All bytes of the writes so far have arrived; [`Pending`](Self::Pending) again where another write begins. An exclusive resource that a queue of another family wrote may be read by work that waits for the
-    /// points of [`Uploader::submit`](super::Uploader::submit), as that of `Frame::submit` and `Gpu::submit` does.
+    /// All bytes of the writes so far have arrived; [`Pending`](Self::Pending) again where another write begins. An exclusive
+    /// resource that a queue of another family wrote may be read by work that waits for the points of
+    /// [`Uploader::submit`](super::Uploader::submit), as that of `Frame::submit` and `Gpu::submit` does.
     Arrived,
     /// A write was [cancelled](UploadHandle::cancel). What was staged before has arrived.
     Cancelled,
@@ -128,10 +129,12 @@ impl UploadHandle {
         Self::default()
     }
 
-    /// Creates a handle whose writes are streamed: no frame waits for them, also none that is submitted later, unless it also
-    /// waits for other uploads on the same queue, which come behind them. Reads, of `Gpu::reads`, wait for all that was
-    /// submitted, and so do the frames behind these. The program uses what the writes write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands
-    /// that use it before see old or new bytes; on Vulkan that is a race.
+    /// Creates a handle whose writes are streamed: no frame waits for them, also none that is submitted later. The program uses what
+    /// they write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands that use it
+    /// before see old or new bytes; on Vulkan that is a race.
+    ///
+    /// Some do wait on the GPU: frames that wait for other uploads over the same queue, which come behind; and reads (`Gpu::reads`) and
+    /// steps of defragmentation, with the frames behind them.
     ///
     /// For textures of a world that loads while one plays. Without it, the GPU does not begin a frame before all bytes are there
     /// that were written before the frame's submission. [`UploaderDesc`](super::UploaderDesc) can limit what is streamed in a frame.

@@ -261,12 +261,11 @@ impl<D: Device> Uploader<D> {
     /// Holds the subresources of a write, so that one queue copies to each of them.
     fn hold<'a>(
         &'a self,
-        write: &Write<'_, D>,
+        write: &Write<'a, D>,
         regions: impl Iterator<Item = PartRegion>,
     ) -> Result<HeldLevels<'a, D>, UploadError> {
         let device = self.memory.allocator().device();
-        let mut held =
-            self.image_lane().holder(&self.memory, write.handle.is_some_and(UploadHandle::is_streamed))?;
+        let mut held = self.image_lane().holder(&self.memory, write.handle)?;
         for part in regions {
             // The queue's family becomes the owner where nothing of the subresource is kept, or where no queue has used it.
             let may_be_here = || match write.part.known(&part) {

@@ -687,6 +687,13 @@ impl<D: Device> Uploader<D> {
         })
     }
 
+    /// Returns the points without what is streamed, where they are the last of their queues.
+    pub(crate) fn without_streamed(&self, points: TimelinePoints) -> TimelinePoints {
+        // Twice, since two lanes may have one queue, one after the other.
+        let once = |point| self.lanes().try_fold(point, |point, lane| lane.without_streamed(point));
+        points.points().filter_map(once).filter_map(once).collect()
+    }
+
     /// Ends a frame: as much may be streamed again as
     /// [`UploaderDesc::streamed_bytes_per_frame`](super::UploaderDesc::streamed_bytes_per_frame) and
     /// [`streamed_time_per_frame`](super::UploaderDesc::streamed_time_per_frame) say. With a `Gpu`, each end of a frame does this

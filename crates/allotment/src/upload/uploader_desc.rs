@@ -39,8 +39,8 @@ pub struct UploaderDesc {
     /// others do not. For each queue, by all threads together. A piece of a write that has begun is staged, so a frame may have an
     /// eighth of the staging memory more for each thread. Default: `u64::MAX`, no limit.
     ///
-    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). Where 100 ms pass without either, as
-    /// much may be streamed as in another frame. With [`WhenFull::Refuse`] there is no limit.
+    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). Where 100 ms pass without either, there
+    /// is no limit until the next. With [`WhenFull::Refuse`] there is no limit.
     pub streamed_bytes_per_frame: u64,
     /// After a queue has worked so long at streamed writes since the end of the last frame, threads that stream wait for the next
     /// one. As the CPU sees it: from the submission of a batch, or the end of the batch before, to its end. A batch that is

@@ -6,8 +6,8 @@ use std::thread;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferDesc, DeviceError, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, QueueKind, SharingMode,
-    Submission, TimelinePoint, TimelineValue,
+    BufferDesc, CopyDirection, DeviceError, ImageAspect, ImageCopy, ImageDesc, ImageDevice as _, ImagePart,
+    QueueDevice as _, QueueIndex, QueueKind, SharingMode, Submission, TimelinePoint, TimelineValue,
 };
 use allotment::gpu::GpuDesc;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
@@ -342,6 +342,76 @@ fn frames_hand_over_what_was_streamed_once_it_is_there_and_wait_for_nothing() {
     rig.gpu.uploads().submit().unwrap();
     while rig.gpu.deletion_queue().statistics().pending > 0 {
         draw(&rig);
+    }
+    rig.finish();
+}
+
+/// Writes an image with a handle, in pieces, and reads it in the first frame that finds the handle arrived, by commands of the
+/// program's own: the simulated device reports a read of what the queue's family has not acquired.
+fn stream_and_read(rig: &Rig, random: &mut Random, others: bool) {
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
+    let side = 32 << random.below(3);
+    let desc = ImageDesc::new(side, side, 4).with_mip_levels(1 + random.below(4) as u32);
+    let image = rig.gpu.create_image(&desc, &options).unwrap();
+    let size: u64 = (0..desc.mip_levels).map(|level| u64::from(side >> level).pow(2) * 4).sum();
+    let shared = rig.buffer(4096);
+    let texels = random.bytes(size);
+    let handle = UploadHandle::streamed();
+    let (row, down) = (u64::from(side) * 4, rig.buffer(u64::from(side) * u64::from(side) * 4));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            if others {
+                // Bytes of the same batches, for which frames wait.
+                rig.gpu.uploads().write_buffer(&shared, 0, &pattern(1)).unwrap();
+            }
+            rig.gpu.uploads().with_handle(&handle).write_image(&image, &texels).unwrap();
+        });
+        let mut is_there = false;
+        while !is_there {
+            let frame = rig.gpu.begin_frame().unwrap();
+            is_there = writer.is_finished() && handle.status() == UploadStatus::Arrived;
+            let (from, to) = (image.handle(), down.handle());
+            let copy = ImageCopy {
+                buffer: &to,
+                buffer_offset: 0,
+                row_pitch: row,
+                rows: side,
+                image: &from,
+                mip_level: 0,
+                array_layer: 0,
+                aspect: ImageAspect::Color,
+                origin: [0; 3],
+                extent: [side, side, 1],
+                texels: rig.device.image_shape(&desc).texels,
+                direction: CopyDirection::OutOfImage,
+                before: Default::default(),
+                after: Default::default(),
+            };
+            let copies = if is_there { vec![copy] } else { Vec::new() };
+            let submit = |queue, waits: &[_]| {
+                let work = Submission { waits, image_copies: &copies, ..Submission::default() };
+                // SAFETY: the image and the buffer live on, and the box is in both.
+                unsafe { rig.device.submit(queue, &work) }
+            };
+            frame.submit(QUEUE, submit).unwrap();
+            frame.end().unwrap();
+        }
+    });
+    let mut found = vec![0; (row * u64::from(side)) as usize];
+    rig.gpu.read_buffer(&down, 0, &mut found).unwrap();
+    assert!(found == texels[..found.len()], "{side}");
+    drop((image, shared, down));
+}
+
+#[test]
+fn an_image_is_handed_over_when_its_handle_says_that_it_has_arrived() {
+    let mut uploader = UploaderDesc::default();
+    (uploader.queue, uploader.image_queue) = (Some(TRANSFER), Some(TRANSFER));
+    (uploader.staging, uploader.when_full) = (32 << 10, WhenFull::Wait(Duration::from_secs(60)));
+    let rig = Rig::with(GpuDesc::default().with_uploader(uploader));
+    let mut random = Random(first_seed());
+    for round in 0..scaled(300) {
+        stream_and_read(&rig, &mut random, round % 2 == 1);
     }
     rig.finish();
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::thread;
 
-use allotment::device::{QueueDevice as _, Submission, TimelinePoint};
+use allotment::device::{QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue};
 use allotment::gpu::GpuDesc;
 use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
 
@@ -58,6 +58,39 @@ fn frames_wait_for_what_is_written_and_not_for_what_is_streamed() {
     rig.gpu.read_buffer(&far, 0, &mut found).unwrap();
     assert!(found == bytes(3, 200 * KIB));
     drop((near, far));
+    rig.finish();
+}
+
+#[test]
+fn no_frame_begins_later_for_what_is_streamed() {
+    let rig = Rig::with(GpuDesc::default().with_uploader(desc()));
+    let far = rig.buffer(KIB);
+    draw(&rig);
+    rig.gpu.wait(rig.gpu.tracker().submitted()).unwrap();
+    // The queue that copies waits for work that comes later on another one.
+    let later = TimelinePoint { queue: rig.other_queue(), value: TimelineValue(1) };
+    let copies = QueueIndex(2);
+    // SAFETY: there is nothing in it.
+    unsafe { rig.device.submit(copies, &Submission { waits: &[later], ..Submission::default() }) }.unwrap();
+    let streamed = UploadHandle::streamed();
+    rig.gpu.uploads().with_handle(&streamed).write_buffer(&far, 0, &bytes(1, KIB)).unwrap();
+    // That submission of the program's own counts for the frame; in the next ones there are only uploads.
+    draw(&rig);
+    // SAFETY: as above.
+    unsafe { rig.device.submit(later.queue, &Submission::default()) }.unwrap();
+    rig.gpu.wait(rig.gpu.tracker().submitted()).unwrap();
+    rig.device.set_latency(Duration::from_millis(300));
+    rig.gpu.uploads().with_handle(&streamed).write_buffer(&far, 0, &bytes(2, KIB)).unwrap();
+    let uploads = rig.gpu.uploads();
+    uploads.submit().unwrap();
+    let began = rig.gpu.tracker().submitted();
+    for _ in 0..6 {
+        // Frames that submit nothing: there is nothing else that they could wait for.
+        rig.gpu.begin_frame().unwrap().end().unwrap();
+    }
+    assert!(!rig.gpu.tracker().are_reached(&began), "six frames went by while the copy was executed");
+    rig.device.set_latency(Duration::ZERO);
+    drop(far);
     rig.finish();
 }
 
@@ -123,7 +156,7 @@ fn a_frame_has_no_more_of_what_is_streamed_than_the_program_says() {
 #[test]
 fn a_program_without_frames_streams_all_that_it_likes() {
     let mut desc = desc();
-    (desc.streamed_bytes_per_frame, desc.streamed_time_per_frame) = (KIB, Duration::from_nanos(1));
+    (desc.streamed_bytes_per_frame, desc.streamed_time_per_frame) = (0, Duration::ZERO);
     let rig = Rig::with(GpuDesc::default().with_uploader(desc));
     let far = rig.buffer(32 * KIB);
     let streamed = UploadHandle::streamed();

@@ -534,7 +534,7 @@ impl<D: Device> LaneState<D> {
 
     /// Moves the open batch to those in flight, after it was submitted or may have been: its bytes and targets are
     /// in use until `point`.
-    fn mark_submitted(&mut self, point: TimelinePoint) {
+    pub(super) fn mark_submitted(&mut self, point: TimelinePoint) {
         let before = self.targets.len();
         // Copies are sorted by target, so equal targets are neighbours.
         let mut last = None;
@@ -602,7 +602,10 @@ impl<D: Device> Lane<D> {
         // Before its copies could write to them again.
         self.acquire_released(state, memory, None, Acquire::Awaited)?;
         match self.owner {
-            Some(owner) if state.is_open() && !state.has_awaited => self.release(state, memory, owner),
+            // What is streamed is released by its own batch.
+            Some(owner) if state.is_open() && state.hand_over.has_streamed() => {
+                self.release(state, memory, owner)
+            }
             _ => self.flush_plain(state, memory),
         }
     }
@@ -637,9 +640,13 @@ impl<D: Device> Lane<D> {
         // Ends the batch even if the submission panics.
         let mut ending = Ending { state, queue: self.queue, device, point: None };
         let submit = |queue, work: &Submission<'_, D>| submit(device, queue, work);
+        let is_streamed = !ending.state.has_awaited;
         match ending.state.submit_batch(self.queue, staging.get(), recording, submit) {
             Ok(point) => {
                 ending.point = Some(point);
+                if is_streamed {
+                    self.note_streamed(point);
+                }
                 ending.state.waits.clear();
                 ending.state.statistics.submissions += 1;
                 // Before the batch joins the list, which stays short this way.

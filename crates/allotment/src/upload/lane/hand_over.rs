@@ -12,7 +12,9 @@
 //!
 //! Nobody waits for what is [streamed](UploadHandle::streamed), and an acquire would make its queue wait for the release. So a
 //! batch that has nothing else releases what it can when it is submitted, and the first [`Lane::submit`] after the GPU has
-//! executed that submits the acquire. What is written again in between is acquired first.
+//! executed that submits the acquire. What is written again in between is acquired first. A handle has not arrived before that
+//! batch: where the last copy to a subresource went with a batch while its writer still held it, the handle joins the next batch,
+//! which releases it.
 //!
 //! The resource has to live until both are executed, also where its owner drops it after the write: a recording of its own is
 //! opened with the first copy, goes with what is released, and is submitted with the acquire.
@@ -40,7 +42,6 @@ use crate::device::{
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
 use crate::memory::{AllocationId, OwningAllocator};
 use crate::upload::error::UploadError;
-#[cfg(doc)]
 use crate::upload::handle::UploadHandle;
 
 /// A range of a buffer that the lane's queue has written, or is going to.
@@ -182,8 +183,9 @@ pub(super) struct HandOver<D: Device> {
     released: Vec<Released<D>>,
     /// The open batch copies to exclusive buffers.
     has_copies: bool,
-    /// Submissions wait for some of these ranges.
+    /// Submissions wait for some of these ranges, and do not for others.
     has_awaited_ranges: bool,
+    has_streamed_ranges: bool,
     /// Open while there is any of it that no write holds, and while the open batch copies to exclusive buffers.
     recording: Option<Recording>,
     /// Ranges whose acquires may not have completed, oldest first.
@@ -200,6 +202,7 @@ impl<D: Device> Default for HandOver<D> {
             released: Vec::new(),
             has_copies: false,
             has_awaited_ranges: false,
+            has_streamed_ranges: false,
             recording: None,
             acquiring: VecDeque::new(),
             acquired_at: TimelinePoints::EMPTY,
@@ -227,10 +230,18 @@ impl<D: Device> HandOver<D> {
 
     /// Returns whether submissions wait for anything that is to be released.
     pub(super) fn has_awaited(&self) -> bool {
+        self.has_awaited_ranges || self.has_levels(false)
+    }
+
+    /// Returns whether anything is to be released for which no submission waits.
+    pub(super) fn has_streamed(&self) -> bool {
+        self.has_streamed_ranges || self.has_levels(true)
+    }
+
+    /// Returns whether subresources are to be released that were streamed, or were not.
+    fn has_levels(&self, is_streamed: bool) -> bool {
         let is_written = |it: &HeldLevel<D>| it.staged.is_some() || it.submitted.is_some();
-        let is_awaited = |it: &HeldLevel<D>| it.writers == 0 && !it.is_streamed && is_written(it);
-        let has_ranges = self.has_copies || !self.ranges.0.is_empty();
-        has_ranges && self.has_awaited_ranges || self.levels.values().any(is_awaited)
+        self.levels.values().any(|it| it.writers == 0 && it.is_streamed == is_streamed && is_written(it))
     }
 
     /// Returns whether a range was released and not acquired.
@@ -253,6 +264,7 @@ impl<D: Device> HandOver<D> {
     pub(super) fn stage_copy(&mut self, is_streamed: bool) {
         self.has_copies = true;
         self.has_awaited_ranges |= !is_streamed;
+        self.has_streamed_ranges |= is_streamed;
     }
 
     /// Notes that the open batch writes a subresource.
@@ -278,6 +290,8 @@ impl<D: Device> HandOver<D> {
     /// Notes that the open batch was dropped.
     pub(super) fn discarded(&mut self) {
         self.has_copies = false;
+        self.has_awaited_ranges &= !self.ranges.0.is_empty();
+        self.has_streamed_ranges &= !self.ranges.0.is_empty();
         self.levels.values_mut().for_each(|held| held.staged = None);
         // A write that goes on begins anew where nothing of it was submitted.
         self.levels.retain(|_, held| held.writers > 0 || held.is_at_home || held.submitted.is_some());
@@ -307,7 +321,7 @@ impl<D: Device> HandOver<D> {
     /// Notes that a queue has released these parts.
     fn note_released(&mut self, parts: Parts<D>, at: TimelinePoint) {
         self.ranges.0.clear();
-        self.has_awaited_ranges = false;
+        (self.has_awaited_ranges, self.has_streamed_ranges) = (false, false);
         self.levels.retain(|_, held| held.writers > 0 || held.is_at_home);
         if let Some(recording) = self.recording.take() {
             self.released.push(Released { parts, at, recording });
@@ -328,18 +342,22 @@ impl<D: Device> HandOver<D> {
         held.is_at_home
     }
 
-    /// Ends a write of a subresource, whose image lives.
-    fn let_go(&mut self, level: Level, tracker: &SubmissionTracker) {
-        let Some(held) = self.levels.get_mut(&level) else { return };
+    /// Ends a write of a subresource, whose image lives. Returns true where all its copies were submitted, and a later batch is to
+    /// release it.
+    fn let_go(&mut self, level: Level, tracker: &SubmissionTracker) -> bool {
+        let Some(held) = self.levels.get_mut(&level) else { return false };
         held.writers -= 1;
         if held.writers > 0 || held.is_at_home {
-            return;
+            return false;
         }
-        match (&held.staged, &held.submitted) {
-            (None, None) => _ = self.levels.remove(&level),
-            // So far its writer has kept it alive.
-            _ => self.open(tracker),
+        let is_staged = held.staged.is_some();
+        if !is_staged && held.submitted.is_none() {
+            self.levels.remove(&level);
+            return false;
         }
+        // So far its writer has kept it alive.
+        self.open(tracker);
+        !is_staged
     }
 }
 
@@ -366,7 +384,8 @@ impl<D: Device> LaneState<D> {
 pub(in crate::upload) struct HeldLevels<'a, D: Device> {
     lane: &'a Lane<D>,
     memory: &'a OwningAllocator<D>,
-    is_streamed: bool,
+    /// The handle of a streamed write.
+    streamed: Option<&'a UploadHandle>,
     /// With whether they are copied at home.
     levels: BTreeMap<Level, bool>,
 }
@@ -380,10 +399,12 @@ impl<D: Device> HeldLevels<'_, D> {
     ) -> Result<(), UploadError> {
         if !self.levels.contains_key(&level) {
             let mut state = self.lane.lock();
+            // Those that others held are forgotten then.
+            state.check_lost()?;
             if state.hand_over.has_released_level(level) {
                 self.lane.acquire_released(&mut state, self.memory, None, Acquire::All)?;
             }
-            let is_at_home = state.hand_over.hold(level, may_be_here(), self.is_streamed);
+            let is_at_home = state.hand_over.hold(level, may_be_here(), self.streamed.is_some());
             self.levels.insert(level, is_at_home);
         }
         Ok(())
@@ -398,8 +419,13 @@ impl<D: Device> HeldLevels<'_, D> {
 impl<D: Device> Drop for HeldLevels<'_, D> {
     fn drop(&mut self) {
         let mut state = self.lane.lock();
+        let tracker = self.memory.deletion_queue().tracker();
+        let mut is_released_later = false;
         for level in self.levels.keys() {
-            state.hand_over.let_go(*level, self.memory.deletion_queue().tracker());
+            is_released_later |= state.hand_over.let_go(*level, tracker);
+        }
+        if is_released_later {
+            state.note_handle(self.streamed);
         }
         state.hand_over.close_if_empty();
     }
@@ -419,11 +445,12 @@ impl<D: Device> Lane<D> {
     pub(in crate::upload) fn holder<'a>(
         &'a self,
         memory: &'a OwningAllocator<D>,
-        is_streamed: bool,
+        handle: Option<&'a UploadHandle>,
     ) -> Result<HeldLevels<'a, D>, UploadError> {
         // Subresources that no write holds belong to their family from here on, unless they were streamed just now.
         self.acquire_released(&mut self.lock(), memory, None, Acquire::Awaited)?;
-        Ok(HeldLevels { lane: self, memory, is_streamed, levels: BTreeMap::new() })
+        let streamed = handle.filter(|handle| handle.is_streamed());
+        Ok(HeldLevels { lane: self, memory, streamed, levels: BTreeMap::new() })
     }
 
     /// Submits the open batch, and hands over what it and the batches before wrote of exclusive resources: the queue `to`,
@@ -479,11 +506,19 @@ impl<D: Device> Lane<D> {
             self.flush_by(state, memory, submit)?;
             state.last()
         } else {
-            let value = submit(device, self.queue, &Submission::default())?;
-            Some(TimelinePoint { queue: self.queue, value })
+            let submit = |queue| submit(device, queue, &Submission::default());
+            let recording = state.hand_over.recording.as_mut();
+            // Kept open for the acquire.
+            let at = recording.map(|recording| recording.submit_and_keep(self.queue, submit)).transpose()?;
+            // A batch without bytes, for the handles that wait for the release.
+            at.into_iter().for_each(|at| state.mark_submitted(at));
+            at
         };
         drop(releases);
         let Some(at) = at else { return Ok(()) };
+        if parts.is_streamed {
+            self.note_streamed(at);
+        }
         state.hand_over.note_released(parts, at);
         Ok(())
     }

@@ -25,7 +25,7 @@
 //!
 //! # Locks
 //!
-//! The lane's lock comes first, then that of opening recordings, then that of a relocatable target. A step of
+//! The lane's lock comes first, then that of what is streamed, or that of opening recordings, then that of a relocatable target. A step of
 //! defragmentation holds the second while it takes the third.
 //!
 //! # Cost
@@ -47,9 +47,9 @@ use super::completion::Panics;
 use super::error::{RingError, UploadError};
 use super::handle::UploadHandle;
 use super::tracked_buffer::TrackedBuffer;
-use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint};
 #[cfg(test)]
-use crate::device::{Submission, TimelineValue};
+use crate::device::Submission;
+use crate::device::{BufferDesc, Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
 use crate::sync::{locked, try_locked};
@@ -154,6 +154,13 @@ impl FrameLimits {
     }
 }
 
+/// The last submission of a queue that nothing waits for, and the last one before it that may be waited for.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamedEnd {
+    last: u64,
+    before: u64,
+}
+
 /// The uploads over one queue.
 pub(super) struct Lane<D: Device> {
     queue: QueueIndex,
@@ -164,6 +171,8 @@ pub(super) struct Lane<D: Device> {
     limits: FrameLimits,
     /// The frames that have ended.
     frames: AtomicU64,
+    /// Locked for moments, also while `state` is.
+    streamed: Mutex<StreamedEnd>,
     /// Created for the first bytes.
     staging: OnceLock<TrackedBuffer<D>>,
     /// Locked while it is created, which calls the driver: threads that submit have no need to wait for that.
@@ -190,6 +199,7 @@ impl<D: Device> Lane<D> {
             when_full,
             limits,
             frames: AtomicU64::new(0),
+            streamed: Mutex::default(),
             staging: OnceLock::new(),
             creating: Mutex::new(()),
             state: Mutex::new(LaneState::new(capacity)),
@@ -421,6 +431,23 @@ impl<D: Device> Lane<D> {
         let submitted = self.submit_locked(&mut state, memory, None, home, Acquire::All);
         state.wake(&self.changed);
         submitted
+    }
+
+    /// Notes a submission that nothing waits for.
+    fn note_streamed(&self, at: TimelinePoint) {
+        let mut streamed = locked(&self.streamed);
+        if at.value.0 > streamed.last + 1 {
+            // Others have submitted in between.
+            streamed.before = at.value.0 - 1;
+        }
+        streamed.last = streamed.last.max(at.value.0);
+    }
+
+    /// Returns the last submission of the lane's queue up to a point that may be waited for; `None` where there is none.
+    pub(super) fn without_streamed(&self, point: TimelinePoint) -> Option<TimelinePoint> {
+        let StreamedEnd { last, before } = *locked(&self.streamed);
+        let value = if (point.queue, point.value.0) == (self.queue, last) { before } else { point.value.0 };
+        (value > 0).then_some(TimelinePoint { value: TimelineValue(value), ..point })
     }
 
     /// Begins another frame, in which as much may be streamed again. Waits for no lock: a thread may be submitting.

@@ -254,11 +254,13 @@ impl<D: Device> Lane<D> {
         // Its batches may have taken their time by now.
         state.forget_done(tracker);
         let number = self.frames.load(Relaxed);
-        let is_over = state.frame.began.is_none_or(|began| began.elapsed() > LONGEST_FRAME);
-        if state.frame.number != number || is_over {
+        if state.frame.number != number || state.frame.began.is_none() {
             state.frame = FrameUse { number, began: Some(Instant::now()), ..FrameUse::default() };
         }
-        state.frame.bytes >= bytes || state.frame.time >= time
+        let is_over = state.frame.began.is_some_and(|began| began.elapsed() > LONGEST_FRAME);
+        let FrameUse { bytes: staged, time: taken, .. } = state.frame;
+        // At least one piece, whatever the limits are.
+        !is_over && (staged > 0 && staged >= bytes || taken > Duration::ZERO && taken >= time)
     }
 
     /// Returns whether a thread may take room now, before those that wait.

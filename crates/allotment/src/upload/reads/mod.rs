@@ -174,7 +174,7 @@ impl<D: Device> Drop for Read<D> {
     }
 }
 
-/// Counts of reads. Returned by [`Reads::statistics`].
+/// Counts of reads. Returned by [`Reads::statistics`](crate::gpu::Reads::statistics).
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
