@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 use std::thread;
+use std::time::Instant;
 
-use allotment::device::{QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue};
+use allotment::device::{QueueDevice as _, Submission, TimelinePoint};
 use allotment::gpu::GpuDesc;
 use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
 
@@ -67,29 +68,19 @@ fn no_frame_begins_later_for_what_is_streamed() {
     let far = rig.buffer(KIB);
     draw(&rig);
     rig.gpu.wait(rig.gpu.tracker().submitted()).unwrap();
-    // The queue that copies waits for work that comes later on another one.
-    let later = TimelinePoint { queue: rig.other_queue(), value: TimelineValue(1) };
-    let copies = QueueIndex(2);
-    // SAFETY: there is nothing in it.
-    unsafe { rig.device.submit(copies, &Submission { waits: &[later], ..Submission::default() }) }.unwrap();
+    rig.device.pause_queues();
     let streamed = UploadHandle::streamed();
-    rig.gpu.uploads().with_handle(&streamed).write_buffer(&far, 0, &bytes(1, KIB)).unwrap();
-    // That submission of the program's own counts for the frame; in the next ones there are only uploads.
-    draw(&rig);
-    // SAFETY: as above.
-    unsafe { rig.device.submit(later.queue, &Submission::default()) }.unwrap();
-    rig.gpu.wait(rig.gpu.tracker().submitted()).unwrap();
-    rig.device.set_latency(Duration::from_millis(300));
-    rig.gpu.uploads().with_handle(&streamed).write_buffer(&far, 0, &bytes(2, KIB)).unwrap();
     let uploads = rig.gpu.uploads();
-    uploads.submit().unwrap();
-    let began = rig.gpu.tracker().submitted();
-    for _ in 0..6 {
-        // Frames that submit nothing: there is nothing else that they could wait for.
-        rig.gpu.begin_frame().unwrap().end().unwrap();
+    for round in 0..3 {
+        uploads.with_handle(&streamed).write_buffer(&far, 0, &bytes(round, KIB)).unwrap();
+        uploads.submit().unwrap();
+        for _ in 0..6 {
+            // It submits nothing, so there is nothing else that it could wait for.
+            rig.gpu.begin_frame().unwrap().end().unwrap();
+        }
+        assert!(!streamed.status().is_final());
     }
-    assert!(!rig.gpu.tracker().are_reached(&began), "six frames went by while the copy was executed");
-    rig.device.set_latency(Duration::ZERO);
+    rig.device.resume_queues();
     drop(far);
     rig.finish();
 }
@@ -132,19 +123,25 @@ fn a_frame_has_no_more_of_what_is_streamed_than_the_program_says() {
             uploads.with_handle(&streamed).write_buffer(&far, 0, &bytes(1, 256 * KIB)).unwrap();
         });
         let mut before = uploads.statistics().staged_bytes;
-        let mut frames = 0;
+        let (mut frames, mut was_slow, mut began) = (0, false, Instant::now());
         while !writer.is_finished() {
             // Other writes go on.
             uploads.write_buffer(&near, 0, &[7; 1 << 10]).unwrap();
             let frame = rig.gpu.begin_frame().unwrap();
-            let now = uploads.statistics().staged_bytes;
+            let (now, since) = (uploads.statistics().staged_bytes, began);
+            began = Instant::now();
             frame.end().unwrap();
-            // As much before the first look as after the last, at most.
-            assert!(now - before <= 2 * (LIMIT + piece) + KIB, "{}", now - before);
+            // Where this thread had no processor for as long, there was no limit.
+            if since.elapsed() < Duration::from_millis(100) {
+                // As much before the first look as after the last, at most.
+                assert!(now - before <= 2 * (LIMIT + piece) + KIB, "{}", now - before);
+            } else {
+                was_slow = true;
+            }
             (before, frames) = (now, frames + 1);
         }
         let least = 256 * KIB / (LIMIT + piece);
-        assert!(frames >= least / 2, "{frames} frames");
+        assert!(was_slow || frames >= least / 2, "{frames} frames");
     });
     let mut found = vec![0; 256 << 10];
     rig.gpu.read_buffer(&far, 0, &mut found).unwrap();
