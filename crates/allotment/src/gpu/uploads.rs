@@ -14,8 +14,8 @@ use crate::upload::{
 /// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
 ///
 /// [`Frame::submit`](super::Frame::submit) and [`Gpu::submit`](super::Gpu::submit) submit what was written before and
-/// make the commands wait for it, except for what is [streamed](UploadHandle::streamed). A program that submits by itself calls [`submit`](Self::submit) and waits for the
-/// points that it returns.
+/// make the commands wait for it, except for what is [streamed](UploadHandle::streamed). A program that submits by itself calls
+/// [`submit`](Self::submit) and waits for the points that it returns.
 ///
 /// All threads share one [`Uploader`] and its staging memory. A write that finds it full waits for the GPU; frames that
 /// submit and small writes do not wait for that one.

@@ -697,7 +697,28 @@ impl<D: Device> Uploader<D> {
     /// Ends a frame: as much may be streamed again as
     /// [`UploaderDesc::streamed_bytes_per_frame`](super::UploaderDesc::streamed_bytes_per_frame) and
     /// [`streamed_time_per_frame`](super::UploaderDesc::streamed_time_per_frame) say. With a `Gpu`, each end of a frame does this
-    /// for its uploader.
+    /// for its uploader. Waits for nothing.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use core::time::Duration;
+    /// use allotment::upload::{UploadHandle, Uploader, UploaderDesc};
+    ///
+    /// let mut desc = UploaderDesc::default();
+    /// desc.streamed_bytes_per_frame = 8 << 20; // bytes
+    /// desc.streamed_time_per_frame = Duration::from_millis(1); // of the queue that copies
+    /// let uploader = Uploader::new(gpu.memory(), desc)?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let handle = UploadHandle::streamed();
+    /// uploader.with_handle(&handle).initialize(&mesh, 0, &[7; 4096])?;
+    /// uploader.submit()?; // once a frame
+    /// uploader.next_frame();
+    /// # gpu.wait_idle()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn next_frame(&self) {
         self.lanes().for_each(Lane::next_frame);
     }

@@ -105,9 +105,9 @@ impl Random {
         (self.0 >> 33) % end
     }
 
-    /// Returns a handle for half of the writes, so that no frame waits for them.
-    fn handle(&mut self) -> Option<UploadHandle> {
-        (self.below(2) == 0).then(UploadHandle::streamed)
+    /// Returns a handle for a write. No frame waits for half of them.
+    fn handle(&mut self) -> UploadHandle {
+        if self.below(2) == 0 { UploadHandle::streamed() } else { UploadHandle::new() }
     }
 
     fn bytes(&mut self, size: u64) -> Vec<u8> {
@@ -135,12 +135,8 @@ impl Picture {
         for texels in &mut self.texels {
             *texels = random.bytes(texels.len() as u64);
         }
-        let uploads = rig.gpu.uploads();
-        match random.handle() {
-            Some(handle) => uploads.with_handle(&handle).write_image(&self.image, &self.texels.concat()),
-            None => uploads.write_image(&self.image, &self.texels.concat()),
-        }
-        .unwrap();
+        let (uploads, handle) = (rig.gpu.uploads(), random.handle());
+        uploads.with_handle(&handle).write_image(&self.image, &self.texels.concat()).unwrap();
     }
 
     /// Writes a level, or rows of one.
@@ -169,11 +165,8 @@ fn write_rows(
     let bytes = random.bytes(u64::from(rows.end - rows.start) * row as u64);
     let part = ImagePart::default().with_mip_levels(level..level + 1).with_array_layers(layer..layer + 1);
     let part = part.with_region([0, rows.start, 0], [side, rows.end - rows.start, 1]);
-    match random.handle() {
-        Some(handle) => rig.gpu.uploads().with_handle(&handle).write_image_part(image, &part.into(), &bytes),
-        None => rig.gpu.uploads().write_image_part(image, &part.into(), &bytes),
-    }
-    .unwrap();
+    let handle = random.handle();
+    rig.gpu.uploads().with_handle(&handle).write_image_part(image, &part.into(), &bytes).unwrap();
     texels[(layer * 2 + level) as usize][rows.start as usize * row..rows.end as usize * row]
         .copy_from_slice(&bytes);
 }
@@ -263,18 +256,11 @@ fn an_acquire_that_a_queue_refuses_is_submitted_with_the_next_frame() {
     rig.finish();
 }
 
-/// Submits an empty frame. Returns how many submissions it made on its queue, with hand-overs, and the points that it waited for.
+/// Submits a frame without commands. Returns how many submissions it made on its queue, with hand-overs, and the points that it
+/// waits for.
 fn draw(rig: &Rig) -> (u64, Vec<TimelinePoint>) {
     let before = rig.device.submitted(QUEUE).0;
-    let frame = rig.gpu.begin_frame().unwrap();
-    let mut waited = Vec::new();
-    let submit = |queue, waits: &[TimelinePoint]| {
-        waited = waits.to_vec();
-        // SAFETY: there is nothing in it.
-        unsafe { rig.device.submit(queue, &Submission { waits, ..Submission::default() }) }
-    };
-    frame.submit(QUEUE, submit).unwrap();
-    frame.end().unwrap();
+    let waited = rig.draw();
     (rig.device.submitted(QUEUE).0 - before, waited)
 }
 
@@ -475,11 +461,8 @@ impl<'a> Writer<'a> {
             5 => {
                 // The one before goes while it may be on its way.
                 let (buffer, bytes) = (exclusive(rig, self.options[at]), pattern(random.below(200) as u8));
-                match random.handle() {
-                    Some(handle) => rig.gpu.uploads().with_handle(&handle).write_buffer(&buffer, 0, &bytes),
-                    None => rig.gpu.uploads().write_buffer(&buffer, 0, &bytes),
-                }
-                .unwrap();
+                let handle = random.handle();
+                rig.gpu.uploads().with_handle(&handle).write_buffer(&buffer, 0, &bytes).unwrap();
                 self.buffers[at] = (buffer, bytes);
             }
             _ => {
@@ -487,13 +470,8 @@ impl<'a> Writer<'a> {
                 let size = 1 + random.below(SIZE - offset);
                 let bytes = random.bytes(size);
                 let (buffer, expected) = &mut self.buffers[at];
-                match random.handle() {
-                    Some(handle) => {
-                        rig.gpu.uploads().with_handle(&handle).update_buffer(buffer, offset, &bytes)
-                    }
-                    None => rig.gpu.uploads().update_buffer(buffer, offset, &bytes),
-                }
-                .unwrap();
+                let handle = random.handle();
+                rig.gpu.uploads().with_handle(&handle).update_buffer(buffer, offset, &bytes).unwrap();
                 expected[offset as usize..(offset + size) as usize].copy_from_slice(&bytes);
             }
         }

@@ -1,7 +1,7 @@
 //! The tests' shared set-up: a `Gpu` over a simulated device, and a frame that copies bytes to a readback range.
 
 use allotment::device::simulated::{CommandAllocator, Profile, SimulatedBuffer, SimulatedGpu};
-use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint};
+use allotment::device::{BufferDesc, DeviceError, QueueDevice as _, QueueIndex, Submission, TimelinePoint};
 use allotment::gpu::{Frame, Gpu, GpuDesc, SubmitError};
 use allotment::lifetime::PooledCommandAllocator;
 use allotment::memory::Buffer;
@@ -40,6 +40,20 @@ impl Rig {
 
     pub(crate) fn buffer(&self, size: u64) -> Buffer<SimulatedGpu> {
         self.gpu.create_buffer(&BufferDesc::new(size), &options()).unwrap()
+    }
+
+    /// Submits a frame without commands. Returns the points that it waits for.
+    pub(crate) fn draw(&self) -> Vec<TimelinePoint> {
+        let frame = self.gpu.begin_frame().unwrap();
+        let mut waited = Vec::new();
+        let submit = |queue, waits: &[TimelinePoint]| {
+            waited = waits.to_vec();
+            // SAFETY: there is nothing in it.
+            unsafe { self.device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        frame.submit(QUEUE, submit).unwrap();
+        frame.end().unwrap();
+        waited
     }
 
     /// Submits commands of a frame.

@@ -4,11 +4,10 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use allotment::device::{QueueDevice as _, Submission, TimelinePoint};
 use allotment::gpu::GpuDesc;
 use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
 
-use crate::rig::{QUEUE, Rig};
+use crate::rig::Rig;
 
 const KIB: u64 = 1 << 10;
 
@@ -16,20 +15,6 @@ fn desc() -> UploaderDesc {
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.when_full) = (64 * KIB, WhenFull::Wait(Duration::from_secs(60)));
     desc
-}
-
-/// Submits an empty frame. Returns the points that it waits for.
-fn draw(rig: &Rig) -> Vec<TimelinePoint> {
-    let frame = rig.gpu.begin_frame().unwrap();
-    let mut waited = Vec::new();
-    let submit = |queue, waits: &[TimelinePoint]| {
-        waited = waits.to_vec();
-        // SAFETY: there is nothing in it.
-        unsafe { rig.device.submit(queue, &Submission { waits, ..Submission::default() }) }
-    };
-    frame.submit(QUEUE, submit).unwrap();
-    frame.end().unwrap();
-    waited
 }
 
 fn bytes(seed: u64, size: u64) -> Vec<u8> {
@@ -44,15 +29,15 @@ fn frames_wait_for_what_is_written_and_not_for_what_is_streamed() {
     assert!(!plain.is_streamed() && streamed.is_streamed());
     let uploads = rig.gpu.uploads();
     uploads.with_handle(&streamed).write_buffer(&far, 0, &bytes(1, 200 * KIB)).unwrap();
-    assert_eq!(draw(&rig), []);
+    assert_eq!(rig.draw(), []);
     uploads.with_handle(&plain).write_buffer(&near, 0, &bytes(2, KIB)).unwrap();
-    let waited = draw(&rig);
+    let waited = rig.draw();
     assert_eq!(waited.len(), 1, "one queue copies buffers");
     // What was streamed before comes before it on the queue, and what is streamed later makes no difference.
     uploads.with_handle(&streamed).write_buffer(&far, 0, &bytes(3, 200 * KIB)).unwrap();
-    assert_eq!(draw(&rig), waited);
+    assert_eq!(rig.draw(), waited);
     while !streamed.status().is_final() {
-        draw(&rig);
+        rig.draw();
     }
     assert_eq!(streamed.status(), UploadStatus::Arrived);
     let mut found = vec![0; 200 << 10];
@@ -66,7 +51,7 @@ fn frames_wait_for_what_is_written_and_not_for_what_is_streamed() {
 fn no_frame_begins_later_for_what_is_streamed() {
     let rig = Rig::with(GpuDesc::default().with_uploader(desc()));
     let far = rig.buffer(KIB);
-    draw(&rig);
+    rig.draw();
     rig.gpu.wait(rig.gpu.tracker().submitted()).unwrap();
     rig.device.pause_queues();
     let streamed = UploadHandle::streamed();

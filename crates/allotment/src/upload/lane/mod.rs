@@ -25,7 +25,7 @@
 //!
 //! # Locks
 //!
-//! The lane's lock comes first, then that of what is streamed, or that of opening recordings, then that of a relocatable target. A step of
+//! The lane's lock comes first, then that of `StreamedEnd`, or that of opening recordings, then that of a relocatable target. A step of
 //! defragmentation holds the second while it takes the third.
 //!
 //! # Cost

@@ -54,6 +54,13 @@ fn over<F: Fixture>(stage: &Stage<'_, F>, queue: QueueIndex) -> Uploader<F::Devi
     Uploader::new(&stage.memory, desc).unwrap()
 }
 
+/// A `Gpu` whose uploads go over a queue.
+fn front<F: Fixture>(gpu: &Gpu<F>, queue: QueueIndex) -> allotment::Gpu<F::Device> {
+    let mut uploads = UploaderDesc::default();
+    (uploads.queue, uploads.image_queue, uploads.staging) = (Some(queue), Some(queue), 64 * KIB);
+    allotment::Gpu::new(gpu.device().clone(), GpuDesc::default().with_uploader(uploads)).unwrap()
+}
+
 /// Submits what is staged, and reads a buffer on the queue to whose family it belongs.
 fn assert_holds<F: Fixture>(
     stage: &Stage<'_, F>,
@@ -232,10 +239,7 @@ fn frames_find_what_was_uploaded_over_queues_of_other_families<F: Fixture>(gpu: 
         return ONE_FAMILY;
     }
     for queue in queues {
-        let mut uploads = UploaderDesc::default();
-        (uploads.queue, uploads.image_queue, uploads.staging) = (Some(queue), Some(queue), 64 * KIB);
-        let desc = GpuDesc::default().with_uploader(uploads);
-        let front = allotment::Gpu::new(gpu.device().clone(), desc).unwrap();
+        let front = front(gpu, queue);
         let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
         let desc = BufferDesc::new(3000).with_sharing_mode(SharingMode::Exclusive);
         let buffers = [&options, &options.clone().relocatable()]
@@ -278,10 +282,7 @@ fn frames_take_over_what_was_streamed_once_it_is_there<F: Fixture>(gpu: &Gpu<F>)
         return ONE_FAMILY;
     }
     for queue in queues {
-        let mut uploads = UploaderDesc::default();
-        (uploads.queue, uploads.image_queue, uploads.staging) = (Some(queue), Some(queue), 64 * KIB);
-        let front =
-            allotment::Gpu::new(gpu.device().clone(), GpuDesc::default().with_uploader(uploads)).unwrap();
+        let front = front(gpu, queue);
         let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
         let desc = BufferDesc::new(300_000).with_sharing_mode(SharingMode::Exclusive);
         let buffer = front.create_buffer(&desc.into(), &options).unwrap();
