@@ -99,7 +99,7 @@ impl<D: DescriptorDevice> Cells<D> {
 
     /// Makes cells available again that nothing keeps alive any more.
     pub(crate) fn reclaim(&mut self) -> Outcome {
-        while self.leaving.front().is_some_and(|cell| Arc::strong_count(cell) == 1) {
+        while self.leaving.front_mut().is_some_and(|cell| Arc::get_mut(cell).is_some()) {
             if let Some(cell) = self.leaving.pop_front() {
                 cell.page.write(cell.first, &GONE.to_ne_bytes())?;
                 self.free.push(cell);

@@ -168,8 +168,9 @@ impl<D: Device> ReadbackRing<D> {
                 // Completed frames without tickets have just been freed, so the oldest frame is either not
                 // completed or has tickets. If it completed just now, waiting for its point helps, and returns at
                 // once.
-                let held = self.frames.front().is_some_and(|oldest| {
-                    Arc::strong_count(&oldest.tickets) > 1 && self.inner.tracker().is_reached(oldest.point)
+                let held = self.frames.front_mut().is_some_and(|oldest| {
+                    Arc::get_mut(&mut oldest.tickets).is_none()
+                        && self.inner.tracker().is_reached(oldest.point)
                 });
                 let wait = if held { WaitFor::Tickets } else { WaitFor::Point(point) };
                 Err(RingError::FullForNow { requested, free, largest, wait })
@@ -207,7 +208,7 @@ impl<D: Device> ReadbackRing<D> {
     /// ```
     pub fn discard(&mut self) {
         self.inner.ring.discard();
-        if Arc::strong_count(&self.open) > 1 {
+        if Arc::get_mut(&mut self.open).is_none() {
             // A ticket that outlives the discard must not match the next frame's count.
             self.open = Arc::default();
         }
@@ -320,6 +321,7 @@ impl<D: Device> ReadbackRing<D> {
     /// Panics if it does not, which is a bug of this crate.
     // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
     #[doc(hidden)]
+    #[expect(clippy::disallowed_methods, reason = "nothing is used again after it")]
     pub fn check_invariants(&self) {
         self.inner.ring.check_invariants();
         assert!(self.inner.ring.points().eq(self.frames.iter().map(|frame| frame.point)));
@@ -352,8 +354,8 @@ fn free_frame(
     point: TimelinePoint,
     tracker: &SubmissionTracker,
 ) -> bool {
-    let held = |frame: &Frame| Arc::strong_count(&frame.tickets) > 1;
-    if frames.front().is_none_or(held) || !tracker.is_reached(point) {
+    let held = |frame: &mut Frame| Arc::get_mut(&mut frame.tickets).is_none();
+    if frames.front_mut().is_none_or(held) || !tracker.is_reached(point) {
         return false;
     }
     spare.extend(frames.pop_front().map(|frame| frame.tickets));

@@ -19,6 +19,7 @@
 //! A machine without Direct3D 12 skips the tests and says so; with `ALLOTMENT_REQUIRE=d3d12` it fails them.
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(clippy::disallowed_methods, reason = "a test counts what is kept")]
 
 #[path = "../common/counting.rs"]
 mod counting;

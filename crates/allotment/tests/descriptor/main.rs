@@ -2,6 +2,7 @@
 //! queues read, and failures at every call.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+#![allow(clippy::disallowed_methods, reason = "a test counts what is kept")]
 
 #[path = "../common/amount.rs"]
 mod amount;

@@ -14,6 +14,7 @@
 //! A device that is not here is a skip, and the last lines of the output say so. With
 //! `ALLOTMENT_REQUIRE=simulated,vulkan`, a skip of one of these kinds is a failure.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(clippy::disallowed_methods, reason = "a test counts what is kept")]
 
 #[path = "../common/amount.rs"]
 mod amount;

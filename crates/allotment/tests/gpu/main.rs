@@ -1,6 +1,7 @@
 //! `Gpu` and `Frame` on the simulated GPU, with every byte checked.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+#![allow(clippy::disallowed_methods, reason = "a test counts what is kept")]
 
 #[path = "../common/amount.rs"]
 mod amount;

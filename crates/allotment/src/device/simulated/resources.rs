@@ -137,7 +137,7 @@ impl SimulatedGpu {
     }
 
     /// Ends the binding of a resource that is destroyed.
-    pub(super) fn unbind(&self, call: &str, range: ResourceRange) {
+    pub(super) fn unbind(&self, call: &str, mut range: ResourceRange) {
         // After a loss nothing is executing, and the application has to destroy everything.
         if range.users.copies.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
             self.report(format!("{call}: {range:?} is still in use by a queue"));
@@ -146,9 +146,9 @@ impl SimulatedGpu {
         range.users.destroyed.store(true, Relaxed);
         self.shared.names.remove(range.name);
         // No clone of the resource is left, so the count can be reused.
-        if Arc::strong_count(&range.users) == 1 {
-            range.users.destroyed.store(false, Relaxed);
-            range.users.owners.clear();
+        if let Some(users) = Arc::get_mut(&mut range.users) {
+            *users.destroyed.get_mut() = false;
+            users.owners.clear();
             locked(&self.shared.spare_users).push(range.users);
         }
     }

@@ -123,6 +123,7 @@ pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
 
 /// Passes a report of what is alive after the last `Gpu` to the leak handler, if there is anything. What waits for the GPU
 /// is not: it is destroyed once the GPU is done with it.
+#[expect(clippy::disallowed_methods, reason = "only a report depends on the count")]
 pub(crate) fn report_left_by_gpu<D: Device>(allocator: &Arc<Allocator<D>>) {
     // The drop of the allocator comes next, and reports.
     if Arc::strong_count(allocator) == 1 {

@@ -52,6 +52,7 @@ impl NameTable {
     }
 
     /// Returns the name with a text. Allocates host memory only for a text that is not stored.
+    #[expect(clippy::disallowed_methods, reason = "texts without other clones are dropped, not used again")]
     pub fn name(&self, text: &str) -> Name {
         let mut texts = locked(&self.texts);
         if let Some(stored) = texts.stored.get(text) {

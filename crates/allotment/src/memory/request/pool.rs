@@ -100,8 +100,8 @@ impl Pool {
 
     /// Returns the number of other clones. Where it is 0 none can appear, and what was done with the others is visible
     /// to this thread.
+    #[expect(clippy::disallowed_methods, reason = "where there is no other clone, `get_mut` says so")]
     pub(in crate::memory) fn other_clones(&mut self) -> usize {
-        // Not the count alone: reading it orders nothing.
         match Arc::get_mut(&mut self.0) {
             Some(_) => 0,
             None => (Arc::strong_count(&self.0) - 1).max(1),

@@ -673,8 +673,8 @@ impl<D: Device> Batches<D> {
             batch.buffer = None;
         }
         // Not one that is far too large, which a large read could use again.
-        let fits = |kept: &Kept<D>| kept.is_free() && (wanted..=4 * wanted).contains(&kept.buffer.size());
-        let found = self.buffers.iter_mut().filter(|kept| fits(kept));
+        let fits = |kept: &mut Kept<D>| (wanted..=4 * wanted).contains(&kept.buffer.size()) && kept.is_free();
+        let found = self.buffers.iter_mut().filter_map(|kept| fits(kept).then_some(kept));
         if let Some(kept) = found.min_by_key(|kept| kept.buffer.size()) {
             kept.unused = 0;
             return Ok(Arc::clone(&kept.buffer));
@@ -709,8 +709,8 @@ impl<D: Device> Batches<D> {
 }
 
 impl<D: Device> Kept<D> {
-    /// No handle refers to it, and no queue writes it.
-    fn is_free(&self) -> bool {
-        Arc::strong_count(&self.buffer) == 1
+    /// No handle refers to it, and no queue writes it. What handles read of it before, on any thread, they have read.
+    fn is_free(&mut self) -> bool {
+        Arc::get_mut(&mut self.buffer).is_some()
     }
 }
