@@ -506,13 +506,15 @@ impl<D: Device> ReadQueue<D> {
     fn place(&self, read: &Read<D>, size: &mut u64) -> Result<(), ReadError> {
         let mut all = read.shared.rows();
         all.clear();
+        let limits = &self.memory.allocator().device().properties().limits;
+        // Handles make whole atoms visible to the CPU: two threads that read neighbours have none in common.
+        *size = limits.non_coherent_atom_size.align_up(*size);
         let Source::Image { shape, states, part, .. } = &read.source else {
             let (offset, row) = (size.next_multiple_of(COPY_ALIGNMENT), read.shared.size());
             *size = offset + row;
             all.push(Rows { offset, row, pitch: row, count: 1 });
             return Ok(());
         };
-        let limits = &self.memory.allocator().device().properties().limits;
         for found in CopiedPart::<D>::new(shape, states, part)?.regions_with_texels() {
             let [width, _, depth] = found.region.extent;
             let rows = Rows {
