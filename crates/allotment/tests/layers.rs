@@ -106,6 +106,7 @@ const PARTS_OF_MEMORY: &[&str] = &[
     "request",
     "statistics",
     "descriptors",
+    "writers",
     "leak_report",
     "driver",
     "block_set",

@@ -103,7 +103,7 @@ use crate::memory::{
     report_left_by_gpu,
 };
 use crate::sync::locked;
-use crate::upload::{ReadQueue, ReadbackRing, UploadPool, Uploader};
+use crate::upload::{ReadQueue, ReadbackRing, Streamed, UploadPool, Uploader};
 
 /// A device with everything that manages its memory: allocator, submission tracker, deletion queue, uploads, and,
 /// created on first use, descriptor heaps, command allocators and readback. A clone is the same one. `Send + Sync`.
@@ -540,7 +540,7 @@ impl<D: Device> Gpu<D> {
         let Some(desc) = &self.desc().defragmentation else { return Ok(None) };
         // Paused until all is moved: what another thread stages meanwhile would be an open recording, and so keep the step
         // from moving anything.
-        let paused = self.shared.uploader.pause().map_err(FrameError::Uploads)?;
+        let paused = self.shared.uploader.pause(Streamed::Submitted).map_err(FrameError::Uploads)?;
         // Resumed before the callback of what moved, which may upload, submit, and begin and end frames.
         let step = self.shared.defragmenter.step_and_then(desc.defragmentation.limits, || drop(paused));
         step.map(Some).map_err(FrameError::Defragmentation)

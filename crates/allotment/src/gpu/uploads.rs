@@ -139,7 +139,8 @@ impl<'a, D: Device> Uploads<'a, D> {
         // The queue that copies may be another one than those that read, and queues run side by side. In one call: a
         // submission by another thread would use up the waits of a call before, and the batch of this write would not have
         // them.
-        self.uploader.update_as(self.handle, to, offset, bytes, &self.tracker.submitted())
+        let points = self.uploader.without_streamed(self.tracker.submitted());
+        self.uploader.update_as(self.handle, to, offset, bytes, &points)
     }
 
     /// Writes a whole image: all mip levels, array layers and faces, depth and stencil, planes. Shaders can read it

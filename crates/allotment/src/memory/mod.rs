@@ -47,6 +47,7 @@ pub(crate) mod resource;
 mod statistics;
 mod time;
 mod token;
+mod writers;
 
 /// Block sizes, growth and empty blocks, and the thread that takes care of them.
 pub mod blocks {
@@ -109,3 +110,4 @@ pub(crate) use descriptors::{DescriptorSites, HasDescriptors};
 pub use reports::dump_schema;
 pub(crate) use request::name_in_error;
 pub(crate) use resource::RoomOfGpu;
+pub(crate) use writers::{OtherWriter, ReadMark, WriteMark, WriterId};

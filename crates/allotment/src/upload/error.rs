@@ -5,8 +5,7 @@ use core::fmt;
 
 use crate::device::{DeviceError, ImageCopyError, MemoryTypeIndex, QueueIndex, TimelinePoint};
 use crate::lifetime::{WaitFor, WrongDevice, WrongTracker};
-use crate::memory::name_in_error;
-use crate::memory::{AccessError, ResourceError, ShortName};
+use crate::memory::{AccessError, OtherWriter, ResourceError, ShortName, name_in_error};
 
 /// An error of a ring. The ring is unchanged, except for its failure count.
 ///
@@ -223,6 +222,13 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
+    /// Another [`Uploader`](super::Uploader) has copies to the resource on their way: to an image, which are not submitted, or to an
+    /// exclusive resource, which are not handed over. Call its [`submit`](super::Uploader::submit) first, or use one uploader for
+    /// a resource.
+    OtherUploader {
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
     /// The reader of the texels returned an error. What it had read before may be written: write the image again.
     Read {
         /// The kind of its error; [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) where it has fewer bytes than the
@@ -383,7 +389,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, UnknownState, Read, TimedOut, Interrupted], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, UnknownState, OtherUploader, Read, TimedOut, Interrupted], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -440,6 +446,12 @@ impl fmt::Display for UploadError {
                     "the state of mip level {mip_level} of array layer {array_layer} is not known, and a part of its texels would have to be kept; say it with `Image::set_state`, or write the whole level"
                 )
             }
+            Self::OtherUploader { name } => {
+                name.begin(f)?;
+                f.write_str(
+                    "another uploader has copies to it on their way: call its `submit` first, or use one uploader for it",
+                )
+            }
             Self::Read { kind, name } => {
                 name.begin(f)?;
                 write!(f, "the texels could not be read: {kind}")
@@ -480,6 +492,7 @@ impl Error for UploadError {
             | Self::ReadOnly { .. }
             | Self::Size { .. }
             | Self::UnknownState { .. }
+            | Self::OtherUploader { .. }
             | Self::Read { .. }
             | Self::TimedOut { .. } => None,
         }
@@ -489,6 +502,12 @@ impl Error for UploadError {
 impl From<ImageCopyError> for UploadError {
     fn from(error: ImageCopyError) -> Self {
         Self::ImageCopy { error, name: ShortName::NONE }
+    }
+}
+
+impl From<OtherWriter> for UploadError {
+    fn from(OtherWriter: OtherWriter) -> Self {
+        Self::OtherUploader { name: ShortName::NONE }
     }
 }
 

@@ -133,8 +133,8 @@ impl UploadHandle {
     /// they write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands that use it
     /// before see old or new bytes; on Vulkan that is a race.
     ///
-    /// Some do wait on the GPU: frames that wait for other uploads over the same queue, which come behind; and reads (`Gpu::reads`) and
-    /// steps of defragmentation, with the frames behind them.
+    /// Some do wait on the GPU: frames that wait for other uploads over the same queue, which come behind; reads of what is being
+    /// streamed (`Gpu::reads`) and steps of defragmentation, with the frames behind them.
     ///
     /// For textures of a world that loads while one plays. Without it, the GPU does not begin a frame before all bytes are there
     /// that were written before the frame's submission. [`UploaderDesc`](super::UploaderDesc) can limit what is streamed in a frame.

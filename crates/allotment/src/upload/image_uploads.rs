@@ -30,7 +30,7 @@ use super::lane::{HeldLevels, LaneState, Level, Piece, StagedImage};
 use super::uploader::{Stay, Uploader};
 use crate::device::{Device, ImageCopyError, ImageRegion, PartRegion, QueueKind, TransferUsage};
 use crate::lifetime::TimelinePoints;
-use crate::memory::resource::{StagedStates, SubresourceState};
+use crate::memory::resource::SubresourceState;
 use crate::memory::{Image, MappedBuffer, ShortName};
 use crate::sync::locked;
 
@@ -225,6 +225,7 @@ impl<D: Device> Uploader<D> {
                 self.check_owner(owned.tracker(), owned.allocation())?;
                 Ok::<_, UploadError>(owned.is_shared())
             })?;
+            self.check_writer(to.id())?;
             // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
             let shape = shape.ok_or(ImageCopyError::NotAnImage)?;
             let after = write.after.unwrap_or_else(|| {
@@ -248,8 +249,8 @@ impl<D: Device> Uploader<D> {
             }
             // After that: what others copied on another queue is submitted.
             if is_used || write_of.held.is_some() && write_of.is_used(regions.clone()) {
-                // It may be in use: by work of any queue.
-                write_of.points = self.tracker().submitted();
+                // It may be in use: by work of any queue. What is streamed to it goes over the same queue.
+                write_of.points = self.without_streamed(self.tracker().submitted());
             }
             for region in self.copy_regions(&write_of, regions, source, written)? {
                 self.stage_region(&write_of, &region, source, written)?;
@@ -358,7 +359,7 @@ impl<D: Device> Uploader<D> {
             };
             let record = |batch: &mut LaneState<D>, from_offset| {
                 // Before the lock of a relocatable image: a read that is being submitted may be waited for.
-                let states = StagedStates::begin(write.part.states);
+                let mark = self.mark(write.to.id())?;
                 write.to.with_owned(|owned, moved_at| {
                     self.check_owner(owned.tracker(), owned.allocation())?;
                     // Of now: another thread may have written it since the first look.
@@ -378,7 +379,8 @@ impl<D: Device> Uploader<D> {
                     batch.add_image(StagedImage {
                         held,
                         image: owned.handle().clone(),
-                        states,
+                        mark,
+                        states: Arc::clone(write.part.states),
                         was: write.part.known(part),
                         from_offset: texel.offset(from_offset, limits),
                         row_pitch: pitch,

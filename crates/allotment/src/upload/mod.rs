@@ -65,6 +65,7 @@ pub use arena::{ArenaStatistics, UploadArena};
 pub use error::{FillError, Interruption, ReadbackError, RingError, UploadError};
 pub use handle::{UploadHandle, UploadStatus};
 pub use image_write::{ImageRows, ImageWrite};
+pub(crate) use lane::Streamed;
 pub use lane::WhenFull;
 pub use pool::{UploadPool, UploadPoolDesc, UploadPoolStatistics};
 pub use readback::{ReadbackRing, ReadbackTicket};

@@ -11,7 +11,7 @@ use super::completion::Panics;
 use super::error::{Interruption, UploadError};
 use super::handle::UploadHandle;
 use super::image_write::ImageWrite;
-use super::lane::{FrameLimits, Lane, LaneState, Piece};
+use super::lane::{FrameLimits, Lane, LaneState, Piece, Streamed};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TimelinePoint, TransferUsage, home_queue,
@@ -21,7 +21,7 @@ use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::Buffers;
 use crate::memory::{
     Allocation, AllocationId, Buffer, Image, MappedBuffer, MemoryLocation, OwningAllocator, ShortName,
-    Unique, check_range,
+    Unique, WriteMark, WriterId, check_range,
 };
 
 pub(super) use pause::Stay;
@@ -85,6 +85,13 @@ pub struct UploaderStatistics {
 /// the memory, and take turns; small ones, up to 16 KiB, go ahead of them. Two writes of one thread to the same bytes arrive
 /// in their order; those of several threads do if one began after the other had returned.
 ///
+/// # Several uploaders
+///
+/// A resource has one uploader at a time. Another one may write an image once the copies are submitted, and an
+/// [exclusive](crate::device::SharingMode::Exclusive) resource once it is handed over, which [`submit`](Self::submit) does;
+/// before that, its writes return [`UploadError::OtherUploader`]. On the GPU it waits for the first one's points
+/// ([`wait_for`](Self::wait_for)).
+///
 /// # Queue families
 ///
 /// [Exclusive](crate::device::SharingMode::Exclusive) buffers and images may be written over a queue of another family than that
@@ -128,6 +135,7 @@ pub struct UploaderStatistics {
 /// ```
 pub struct Uploader<D: Device> {
     pub(super) memory: OwningAllocator<D>,
+    id: WriterId,
     buffers: Lane<D>,
     /// `None` if images use the same queue as buffers.
     images: Option<Lane<D>>,
@@ -243,6 +251,7 @@ impl<D: Device> Uploader<D> {
         let images = (image_queue != queue).then(|| lane(image_queue));
         Ok(Self {
             memory: memory.clone(),
+            id: memory.allocator().writers().new_writer(),
             buffers: lane(queue),
             images,
             home: is_foreign(image_queue).then(|| lane(owner)),
@@ -390,6 +399,9 @@ impl<D: Device> Uploader<D> {
             // Vulkan does not allow copies of size 0.
             return Ok(());
         }
+        if !is_shared {
+            self.check_writer(id)?;
+        }
         let lane = &self.buffers;
         // Another family than that of the lane's queue uses it.
         let is_exclusive = !is_shared && lane.is_foreign();
@@ -412,14 +424,8 @@ impl<D: Device> Uploader<D> {
                     }
                     // Another queue executes the copy by which defragmentation moved the target.
                     moved_at.into_iter().chain(points.points()).for_each(|point| batch.wait_for(point));
-                    let is_streamed = handle.is_some_and(UploadHandle::is_streamed);
-                    batch.add_copy(
-                        (id, owned.handle(), to_offset),
-                        from_offset,
-                        size,
-                        is_exclusive,
-                        is_streamed,
-                    );
+                    let mark = if is_shared { None } else { Some(self.mark(id)?) };
+                    batch.add_copy(&piece, from_offset, owned.handle(), mark);
                     Ok(())
                 })
             };
@@ -585,6 +591,21 @@ impl<D: Device> Uploader<D> {
         Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
+    /// Refuses a resource to which another uploader has copies on their way.
+    pub(super) fn check_writer(&self, resource: AllocationId) -> Result<(), UploadError> {
+        Ok(self.memory.allocator().writers().check(resource, self.id)?)
+    }
+
+    /// Marks a resource as written by this uploader.
+    pub(super) fn mark(&self, resource: AllocationId) -> Result<WriteMark, UploadError> {
+        Ok(self.memory.allocator().writers().write(resource, self.id)?)
+    }
+
+    /// Returns what tells this uploader from others.
+    pub(super) fn id(&self) -> WriterId {
+        self.id
+    }
+
     /// Checks that a queue can write a range of a buffer.
     fn check_staged(
         &self,
@@ -664,14 +685,14 @@ impl<D: Device> Uploader<D> {
     pub(crate) fn submit_for(&self, queue: Option<QueueIndex>) -> Result<TimelinePoints, UploadError> {
         let device = self.memory.allocator().device();
         // A program that submits by itself may not do so again.
-        let leaves_streamed = queue.is_some();
+        let streamed = if queue.is_some() { Streamed::Left } else { Streamed::Submitted };
         let exists = |queue: &QueueIndex| usize::from(queue.0) < device.properties().queues.len();
         let queue = queue.filter(|queue| exists(queue) && is_of_home_family(device, *queue));
         self.visiting_orphans(|| {
             self.while_alive(|| {
                 let mut points = TimelinePoints::EMPTY;
                 for lane in self.lanes() {
-                    let of_lane = lane.submit(&self.memory, queue, self.home_of(lane), leaves_streamed)?;
+                    let of_lane = lane.submit(&self.memory, queue, self.home_of(lane), streamed)?;
                     of_lane.points().for_each(|point| points.insert(point));
                 }
                 Ok(points)

@@ -14,8 +14,8 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice, BufferUse, BufferViewUses, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
     DeviceProperties, ImageCopy, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice,
-    MemoryHeapBudget, MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc,
-    Submission, TexelBufferDesc, TimelinePoint, TimelineValue, TransferUsage,
+    MemoryHeapBudget, MemoryHeapIndex, OwnedPart, OwnershipTransfer, QueueDevice, QueueIndex, Requirements,
+    ResourceKind, SamplerDesc, Submission, TexelBufferDesc, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// A point of a call at which the hook is called.
@@ -54,6 +54,9 @@ pub(crate) trait Hook: Debug + Send + Sync + 'static {
     /// Is called when a call reaches a point, with no lock held.
     fn reached(&self, point: Point);
 
+    /// Is called before work is submitted, with the points that it waits for.
+    fn submits(&self, _queue: QueueIndex, _waits: &[TimelinePoint]) {}
+
     /// Is called when a wait has timed out, with its time.
     fn timed_out(&self, _timeout: Duration) {}
 }
@@ -75,6 +78,19 @@ impl<H> Clone for HookedDevice<H> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), hook: Arc::clone(&self.hook) }
     }
+}
+
+/// A transfer of resources, which are the inner device's.
+fn transfer_of_inner<'a, H: Hook>(
+    transfer: &OwnershipTransfer<'a, HookedDevice<H>>,
+) -> OwnershipTransfer<'a, SimulatedGpu> {
+    let part = match transfer.part {
+        OwnedPart::Buffer { buffer, offset, size } => OwnedPart::Buffer { buffer, offset, size },
+        OwnedPart::Image { image, texels, mip_level, array_layer, state } => {
+            OwnedPart::Image { image, texels, mip_level, array_layer, state }
+        }
+    };
+    OwnershipTransfer { part, from: transfer.from, to: transfer.to }
 }
 
 // SAFETY: all promises are the inner device's, to which every call is passed on.
@@ -148,6 +164,10 @@ unsafe impl<H: Hook> BufferDevice for HookedDevice<H> {
         self.inner.buffer_view_uses(desc)
     }
 
+    fn queues_share_buffer(&self, desc: &BufferDesc) -> bool {
+        self.inner.queues_share_buffer(desc)
+    }
+
     fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
         self.inner.relocatable_buffer_info(desc)
     }
@@ -205,6 +225,10 @@ unsafe impl<H: Hook> ImageDevice for HookedDevice<H> {
         self.inner.discards_from_any_state()
     }
 
+    fn queues_share_image(&self, desc: &ImageDesc) -> bool {
+        self.inner.queues_share_image(desc)
+    }
+
     fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
         self.inner.relocatable_image_info(desc)
     }
@@ -246,6 +270,7 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
     ) -> Result<TimelineValue, DeviceError> {
         assert_eq!(submission.full_images.len(), 0, "no images are moved here");
         self.hook.reached(Point::BeforeSubmit);
+        self.hook.submits(queue, submission.waits);
         let copies: Vec<BufferCopy<'_, SimulatedGpu>> = submission
             .copies
             .iter()
@@ -277,16 +302,28 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
                 after: copy.after,
             })
             .collect();
+        let releases: Vec<_> = submission.releases.iter().map(transfer_of_inner).collect();
+        let acquires: Vec<_> = submission.acquires.iter().map(transfer_of_inner).collect();
         let work = Submission {
             waits: submission.waits,
             copies: &copies,
             image_copies: &image_copies,
+            releases: &releases,
+            acquires: &acquires,
             ..Submission::default()
         };
         // SAFETY: the caller's promise.
         let submitted = unsafe { self.inner.submit(queue, &work) };
         self.hook.reached(Point::AfterSubmit);
         submitted
+    }
+
+    fn queue_family(&self, queue: QueueIndex) -> u32 {
+        self.inner.queue_family(queue)
+    }
+
+    fn copies_any_box(&self, queue: QueueIndex) -> bool {
+        self.inner.copies_any_box(queue)
     }
 
     fn submitted(&self, queue: QueueIndex) -> TimelineValue {

@@ -14,7 +14,9 @@ use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Buffer, Image, Transfer, TransferError};
-use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
+use allotment::upload::{
+    ImageWrite, ReadError, UploadError, UploadHandle, UploadStatus, Uploader, UploaderDesc, WhenFull,
+};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
 use crate::amount::{first_seed, scaled};
@@ -75,6 +77,52 @@ fn a_copy_of_an_exclusive_buffer_on_a_queue_of_another_family_is_refused() {
     drop(transfer);
     rig.gpu.allocator().destroy_buffer(raw).unwrap();
     drop(buffer);
+    rig.finish();
+}
+
+#[test]
+fn what_an_uploader_has_not_handed_over_no_other_one_writes_and_no_read_reads() {
+    let rig = Rig::new();
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
+    let (buffer, picture) = (exclusive(&rig, &options), Picture::new(&rig, &options));
+    let mut desc = UploaderDesc::default();
+    (desc.queue, desc.image_queue) = (Some(TRANSFER), Some(TRANSFER));
+    let [one, other] = [(); 2].map(|()| Uploader::new(rig.gpu.memory(), desc.clone()).unwrap());
+    let name = ShortName::new("exclusive");
+    let write = ImageWrite::default();
+    let texels = vec![9; picture.texels.concat().len()];
+    let mut found = vec![0; SIZE as usize];
+    for round in 0..4 {
+        one.update(&buffer, 0, &pattern(round)).unwrap();
+        one.write_image(&picture.image, &write, &texels).unwrap();
+        if round % 2 == 1 {
+            // Submitted, and not handed over.
+            one.update(&buffer, 0, &pattern(round)).unwrap();
+        }
+        let refused = other.update(&buffer, 64, &[1; 64]).unwrap_err();
+        assert_eq!(refused, UploadError::OtherUploader { name });
+        assert!(refused.to_string().contains("call its `submit` first"), "{refused}");
+        assert_eq!(rig.gpu.uploads().update_buffer(&buffer, 64, &[1; 64]), Err(refused));
+        assert_eq!(other.write_image(&picture.image, &write, &texels), Err(refused));
+        assert_eq!(rig.gpu.uploads().write_image(&picture.image, &texels), Err(refused));
+        let refused = Err(ReadError::OtherUploader { name });
+        assert_eq!(rig.gpu.read_buffer(&buffer, 0, &mut found), refused);
+        let read = rig.gpu.reads().read_image(&picture.image, &ImagePart::default()).unwrap();
+        assert_eq!(rig.gpu.reads().wait(&read).map(drop), refused);
+        rig.gpu.wait(one.submit().unwrap()).unwrap();
+        rig.gpu.read_buffer(&buffer, 0, &mut found).unwrap();
+        assert!(found == pattern(round));
+        other.update(&buffer, 64, &[1; 64]).unwrap();
+        other.write_image(&picture.image, &write, &texels).unwrap();
+        if round < 2 {
+            rig.gpu.wait(other.submit().unwrap()).unwrap();
+        } else {
+            other.discard();
+        }
+    }
+    let read = rig.gpu.reads().read_image(&picture.image, &ImagePart::default()).unwrap();
+    assert!(rig.gpu.reads().wait(&read).unwrap() == texels);
+    drop((buffer, picture, one, other, read));
     rig.finish();
 }
 

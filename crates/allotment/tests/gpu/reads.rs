@@ -455,8 +455,8 @@ fn an_image_with_copies_staged_by_another_uploader_is_not_read_before_they_are_s
     };
     uploader.write_image(&image, &ImageWrite::default(), &[7; 256]).unwrap();
     let refused = read().unwrap_err();
-    assert_eq!(refused, ReadError::Staged { name: ShortName::new("of another uploader") });
-    assert!(refused.to_string().contains("submit or discard them"), "{refused}");
+    assert_eq!(refused, ReadError::OtherUploader { name: ShortName::new("of another uploader") });
+    assert!(refused.to_string().contains("call its `submit` first"), "{refused}");
     uploader.submit().unwrap();
     assert_eq!(read().unwrap(), [7; 256]);
     uploader.write_image(&image, &ImageWrite::default(), &[8; 256]).unwrap();

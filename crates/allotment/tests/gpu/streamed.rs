@@ -1,13 +1,19 @@
 //! What is streamed: frames do not wait for it, and have as much of it as the program says.
 
 use core::time::Duration;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-use allotment::gpu::GpuDesc;
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{
+    BufferDesc, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, TimelinePoint,
+};
+use allotment::gpu::{Gpu, GpuDesc};
 use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
 
-use crate::rig::Rig;
+use crate::hooked_device::{Hook, HookedDevice, Point};
+use crate::rig::{QUEUE, Rig, options};
 
 const KIB: u64 = 1 << 10;
 
@@ -45,6 +51,83 @@ fn frames_wait_for_what_is_written_and_not_for_what_is_streamed() {
     assert!(found == bytes(3, 200 * KIB));
     drop((near, far));
     rig.finish();
+}
+
+/// Notes what the submissions of the graphics queue wait for.
+#[derive(Debug, Default)]
+struct Waits(Mutex<Vec<TimelinePoint>>);
+
+impl Hook for Waits {
+    fn reached(&self, _: Point) {}
+
+    fn submits(&self, queue: QueueIndex, waits: &[TimelinePoint]) {
+        if queue == QUEUE {
+            self.0.lock().unwrap().extend(waits);
+        }
+    }
+}
+
+impl Waits {
+    /// Returns the last point of a queue that was waited for since the last call.
+    fn last_of(&self, queue: QueueIndex) -> u64 {
+        let points = core::mem::take(&mut *self.0.lock().unwrap());
+        points.iter().filter(|it| it.queue == queue).map(|it| it.value.0).max().unwrap_or(0)
+    }
+}
+
+#[test]
+fn a_read_waits_for_what_is_streamed_to_its_resource_and_for_nothing_else_that_is() {
+    let transfer = QueueIndex(2);
+    for sharing in [SharingMode::Concurrent, SharingMode::Exclusive] {
+        let inner = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+        let device = HookedDevice::<Waits>::new(inner);
+        let mut uploader = desc();
+        (uploader.queue, uploader.image_queue) = (Some(transfer), Some(transfer));
+        // What is streamed fits while the queues are stopped.
+        uploader.staging = 1024 * KIB;
+        let gpu = Gpu::new(device.clone(), GpuDesc::default().with_uploader(uploader)).unwrap();
+        let buffer =
+            |size| gpu.create_buffer(&BufferDesc::new(size).with_sharing_mode(sharing), &options()).unwrap();
+        let image = |side| {
+            let desc = ImageDesc::new(side, side, 4).with_sharing_mode(sharing);
+            gpu.create_image(&desc, &options()).unwrap()
+        };
+        let (near, far, icon, sky) = (buffer(KIB), buffer(200 * KIB), image(8), image(128));
+        let uploads = gpu.uploads();
+        uploads.write_buffer(&near, 0, &bytes(1, KIB)).unwrap();
+        uploads.write_image(&icon, &bytes(2, 256)).unwrap();
+        gpu.wait(uploads.submit().unwrap()).unwrap();
+        let before = gpu.device().submitted(transfer).0;
+        device.hook.last_of(transfer);
+        for round in 0..4 {
+            device.inner.pause_queues();
+            let handles = [(); 2].map(|()| UploadHandle::streamed());
+            uploads.with_handle(&handles[0]).write_buffer(&far, 0, &bytes(round, 200 * KIB)).unwrap();
+            uploads.with_handle(&handles[1]).write_image(&sky, &bytes(round, 64 * KIB)).unwrap();
+            let whole = ImagePart::default();
+            let reads = [
+                gpu.reads().read_buffer(&near, 0, KIB).unwrap(),
+                gpu.reads().read_image(&icon, &whole).unwrap(),
+            ];
+            gpu.begin_frame().unwrap().end().unwrap();
+            let last = device.hook.last_of(transfer);
+            assert!(last <= before, "{sharing:?}, {round}: {last}, {before}");
+            // Each of those that were streamed alone, and both.
+            let far_read = (round != 1).then(|| gpu.reads().read_buffer(&far, 0, 200 * KIB).unwrap());
+            let sky_read = (round != 0).then(|| gpu.reads().read_image(&sky, &whole).unwrap());
+            gpu.begin_frame().unwrap().end().unwrap();
+            assert!(device.hook.last_of(transfer) > before, "{sharing:?}, {round}");
+            device.inner.resume_queues();
+            gpu.wait_idle().unwrap();
+            assert!(reads[0].bytes().unwrap() == bytes(1, KIB) && reads[1].bytes().unwrap() == bytes(2, 256));
+            assert!(far_read.is_none_or(|it| it.bytes().unwrap() == bytes(round, 200 * KIB)));
+            assert!(sky_read.is_none_or(|it| it.bytes().unwrap() == bytes(round, 64 * KIB)));
+        }
+        drop((near, far, icon, sky));
+        gpu.wait_idle().unwrap();
+        drop(gpu);
+        assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod release;
 mod subscribe;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::device::{Device, MemoryHeapIndex};
@@ -33,6 +33,7 @@ use crate::memory::pool::{AllocatorDesc, PoolSlot, PoolState, Pools, check_pool}
 use crate::memory::request::Ranking;
 use crate::memory::statistics::Statistics;
 use crate::memory::time::Time;
+use crate::memory::writers::Writers;
 use crate::memory::{CreateAllocatorError, MemoryUsage};
 
 // For programs, which have them from `memory`.
@@ -87,6 +88,8 @@ pub struct Allocator<D: Device> {
     pub(super) reclaimable: Reclaimable,
     /// Whose descriptors leak reports show.
     descriptor_heaps: DescriptorHeaps,
+    /// Who copies to its resources.
+    writers: Arc<Writers>,
 }
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
@@ -141,10 +144,15 @@ impl<D: Device> Allocator<D> {
             stalls: Stalls::default(),
             reclaimable: Reclaimable::default(),
             descriptor_heaps: DescriptorHeaps::default(),
+            writers: Arc::default(),
         })
     }
 
     /// Returns the descriptor heaps.
+    pub(crate) fn writers(&self) -> &Arc<Writers> {
+        &self.writers
+    }
+
     pub(crate) fn descriptor_heaps(&self) -> &DescriptorHeaps {
         &self.descriptor_heaps
     }

@@ -10,7 +10,7 @@
 //! Nearly every image has one state in all of them: then there is no list. One that is written level by level gets a list, and
 //! loses it with the last of them.
 
-use core::ops::{Deref, Range};
+use core::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::device::TimelinePoint;
@@ -47,10 +47,6 @@ pub struct ImageStates<S> {
     states: States<S>,
     /// There once a thread has waited.
     changed: Option<Arc<Condvar>>,
-    /// Copies that are staged and not submitted: the states are those after them.
-    staged: u32,
-    /// Copies out of the image that are being submitted, in the states of now. There are none while any is staged.
-    reading: u32,
     /// What later copies wait for, since it reads the texels.
     read_at: TimelinePoints,
 }
@@ -68,7 +64,7 @@ impl<S: Copy + PartialEq> ImageStates<S> {
     pub(super) fn new(mip_levels: u32, array_layers: u32) -> Self {
         let states = States::Same(SubresourceState::Initial);
         let read_at = TimelinePoints::EMPTY;
-        Self { mip_levels, array_layers, states, changed: None, staged: 0, reading: 0, read_at }
+        Self { mip_levels, array_layers, states, changed: None, read_at }
     }
 
     /// Notes that texels are read until a point.
@@ -182,64 +178,6 @@ pub(crate) fn begin_write<S: Copy + PartialEq>(
     let copies = may_copy && known.are(of, Initial)[0];
     known.replace(of, Initial, if copies { Copying } else { Staging });
     copies
-}
-
-/// The states of an image to which a copy is staged, until this is dropped: then the copy is submitted, or never will be.
-pub(crate) struct StagedStates<S>(SharedStates<S>);
-
-impl<S> StagedStates<S> {
-    /// Notes that a copy is staged, once no copy out of the image is being submitted: that one is made in the states of now. It
-    /// takes as long as a call of the driver.
-    pub(crate) fn begin(states: &SharedStates<S>) -> Self {
-        let mut known = locked(states);
-        while known.reading > 0 {
-            let changed = Arc::clone(known.changed.get_or_insert_default());
-            known = changed.wait(known).unwrap_or_else(PoisonError::into_inner);
-        }
-        known.staged += 1;
-        drop(known);
-        Self(Arc::clone(states))
-    }
-}
-
-impl<S> Deref for StagedStates<S> {
-    type Target = SharedStates<S>;
-
-    fn deref(&self) -> &SharedStates<S> {
-        &self.0
-    }
-}
-
-impl<S> Drop for StagedStates<S> {
-    fn drop(&mut self) {
-        locked(&self.0).staged -= 1;
-    }
-}
-
-/// The states of an image while a copy out of it is submitted. Until this is dropped, no copy to the image is staged.
-pub(crate) struct ReadStates<S>(SharedStates<S>);
-
-impl<S> ReadStates<S> {
-    /// Keeps copies from being staged. Returns `None` where one is: the states are those after it.
-    pub(crate) fn begin(states: &SharedStates<S>) -> Option<Self> {
-        let mut known = locked(states);
-        if known.staged > 0 {
-            return None;
-        }
-        known.reading += 1;
-        drop(known);
-        Some(Self(Arc::clone(states)))
-    }
-}
-
-impl<S> Drop for ReadStates<S> {
-    fn drop(&mut self) {
-        let mut known = locked(&self.0);
-        known.reading -= 1;
-        if let Some(changed) = &known.changed {
-            changed.notify_all();
-        }
-    }
 }
 
 fn within(range: Range<u32>, end: u32) -> Range<u32> {

@@ -63,9 +63,7 @@ pub(super) use self::existing::d3d12;
 pub(super) use self::existing::vulkan;
 
 // For the layers above: descriptors that follow moves, and the room that a `Gpu` makes.
-pub(crate) use self::image_states::{
-    ReadStates, SharedStates, StagedStates, SubresourceState, Subresources, begin_write,
-};
+pub(crate) use self::image_states::{SharedStates, SubresourceState, Subresources, begin_write};
 pub(crate) use self::relocation::{CellKey, Follower, Following, NewHandle, NewPlace, RoomOfGpu};
 
 use self::class::Class;

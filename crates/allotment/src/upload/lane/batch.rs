@@ -9,14 +9,14 @@ use std::sync::Condvar;
 use std::time::Instant;
 
 use super::hand_over::{Acquire, HandOver, Level};
-use super::{BATCHES, Lane, lost};
+use super::{BATCHES, Lane, Piece, lost};
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageAspect, ImageCopy, QueueIndex, Submission,
     TexelLayout, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
-use crate::memory::resource::{StagedStates, SubresourceState};
-use crate::memory::{AllocationId, MappedBuffer, OwningAllocator};
+use crate::memory::resource::{SharedStates, SubresourceState};
+use crate::memory::{AllocationId, MappedBuffer, OwningAllocator, WriteMark};
 use crate::sync::locked;
 use crate::upload::error::{Interruption, UploadError};
 use crate::upload::handle::UploadHandle;
@@ -41,6 +41,8 @@ pub(super) struct StagedCopy<D: Device> {
     pub(super) size: u64,
     /// The buffer is exclusive, and of another family than that of the lane's queue.
     pub(super) is_exclusive: bool,
+    /// Of an exclusive buffer.
+    pub(super) mark: Option<WriteMark>,
 }
 
 /// Staged bytes of the open batch for an image.
@@ -48,8 +50,9 @@ pub(in crate::upload) struct StagedImage<D: Device> {
     /// The subresource, if a write holds it: the image is exclusive, and of another family than that of the lane's queue.
     pub(in crate::upload) held: Option<Level>,
     pub(in crate::upload) image: D::Image,
+    pub(in crate::upload) mark: WriteMark,
     /// What is known of the image, and what was known of the subresource before this was staged.
-    pub(in crate::upload) states: StagedStates<D::ImageState>,
+    pub(in crate::upload) states: SharedStates<D::ImageState>,
     pub(in crate::upload) was: SubresourceState<D::ImageState>,
     pub(in crate::upload) from_offset: u64,
     pub(in crate::upload) row_pitch: u64,
@@ -67,7 +70,7 @@ pub(in crate::upload) struct StagedImage<D: Device> {
 impl<D: Device> StagedImage<D> {
     fn set_state(&self, state: SubresourceState<D::ImageState>) {
         let (level, layer) = (self.mip_level, self.array_layer);
-        locked(&*self.states).set(level..level + 1, layer..layer + 1, state);
+        locked(&self.states).set(level..level + 1, layer..layer + 1, state);
     }
 }
 
@@ -75,7 +78,7 @@ impl<D: Device> StagedImage<D> {
 struct Batch {
     point: TimelinePoint,
     bytes: u64,
-    /// The number of its entries in the lane's `targets`.
+    /// The number of its entries in the lane's `targets`, of resources.
     targets: usize,
     /// The number of its ranges of staging memory.
     ranges: usize,
@@ -122,7 +125,7 @@ pub(in crate::upload) struct LaneState<D: Device> {
     quickest: Duration,
     /// In flight, oldest first; completed ones are removed at the next submission or query.
     batches: VecDeque<Batch>,
-    /// The buffers that these write to, batch by batch.
+    /// The resources that these write to, batch by batch.
     targets: VecDeque<AllocationId>,
     /// The handles whose bytes these have, batch by batch, then those of the open batch.
     handles: VecDeque<UploadHandle>,
@@ -353,17 +356,18 @@ impl<D: Device> LaneState<D> {
         recorded
     }
 
-    /// Adds a copy to a buffer.
+    /// Adds a copy of a piece to its target, the buffer `to`.
     pub(in crate::upload) fn add_copy(
         &mut self,
-        (target, to, to_offset): (AllocationId, &D::Buffer, u64),
+        piece: &Piece<'_>,
         from_offset: u64,
-        size: u64,
-        is_exclusive: bool,
-        is_streamed: bool,
+        to: &D::Buffer,
+        mark: Option<WriteMark>,
     ) {
+        let &Piece { size, is_exclusive, target, .. } = piece;
+        let Some((target, to_offset)) = target else { return };
         if is_exclusive {
-            self.hand_over.stage_copy(is_streamed);
+            self.hand_over.stage_copy(piece.is_streamed());
         }
         let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get_mut(before));
@@ -376,7 +380,8 @@ impl<D: Device> LaneState<D> {
             before.size += size;
         } else {
             let to = to.clone();
-            self.copies.insert(at, StagedCopy { target, to, to_offset, from_offset, size, is_exclusive });
+            let copy = StagedCopy { target, to, to_offset, from_offset, size, is_exclusive, mark };
+            self.copies.insert(at, copy);
             self.statistics.copies += 1;
         }
     }
@@ -409,6 +414,27 @@ impl<D: Device> LaneState<D> {
         }
         self.forget_done(tracker);
         self.targets.contains(&target)
+    }
+
+    /// Returns whether anything of a resource is on its way that was streamed: staged, not completed, or not handed over.
+    pub(super) fn is_streaming(&mut self, tracker: &SubmissionTracker, target: AllocationId) -> bool {
+        let is_staged = || {
+            let at = self.copy_index(target, 0);
+            self.copies.get(at).is_some_and(|copy| copy.target == target)
+                || self.images.iter().any(|image| image.mark.resource() == target)
+        };
+        if self.hand_over.is_streaming(target) || !self.has_awaited && is_staged() {
+            return true;
+        }
+        if !self.targets.contains(&target) {
+            return false;
+        }
+        self.forget_done(tracker);
+        let mut targets = self.targets.iter();
+        self.batches.iter().any(|batch| {
+            let is_target = targets.by_ref().take(batch.targets).filter(|&&it| it == target).count() > 0;
+            batch.is_streamed && is_target
+        })
     }
 
     /// Returns the bytes of the open batch.
@@ -536,13 +562,14 @@ impl<D: Device> LaneState<D> {
     /// in use until `point`.
     pub(super) fn mark_submitted(&mut self, point: TimelinePoint) {
         let before = self.targets.len();
-        // Copies are sorted by target, so equal targets are neighbours.
+        // Copies are sorted by target, so equal targets are neighbours. Those of an image mostly are.
         let mut last = None;
-        for copy in &self.copies {
-            if last != Some(copy.target) {
-                self.targets.push_back(copy.target);
+        let buffers = self.copies.iter().map(|copy| copy.target);
+        for target in buffers.chain(self.images.iter().map(|image| image.mark.resource())) {
+            if last != Some(target) {
+                self.targets.push_back(target);
             }
-            last = Some(copy.target);
+            last = Some(target);
         }
         let (targets, ranges) = (self.targets.len() - before, self.ranges.close());
         let handles = mem::take(&mut self.open_handles);

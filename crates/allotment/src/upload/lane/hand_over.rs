@@ -40,7 +40,7 @@ use crate::device::{
     Device, OwnedPart, OwnershipTransfer, QueueIndex, Submission, TexelLayout, TimelinePoint,
 };
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
-use crate::memory::{AllocationId, OwningAllocator};
+use crate::memory::{AllocationId, OwningAllocator, WriteMark};
 use crate::upload::error::UploadError;
 use crate::upload::handle::UploadHandle;
 
@@ -50,6 +50,8 @@ struct WrittenRange<D: Device> {
     buffer: D::Buffer,
     offset: u64,
     size: u64,
+    /// Until it is acquired.
+    mark: Option<WriteMark>,
 }
 
 impl<D: Device> WrittenRange<D> {
@@ -61,8 +63,8 @@ impl<D: Device> WrittenRange<D> {
 // Not derived: the derive would require `D: Clone`.
 impl<D: Device> Clone for WrittenRange<D> {
     fn clone(&self) -> Self {
-        let &Self { target, ref buffer, offset, size } = self;
-        Self { target, buffer: buffer.clone(), offset, size }
+        let &Self { target, ref buffer, offset, size, ref mark } = self;
+        Self { target, buffer: buffer.clone(), offset, size, mark: mark.clone() }
     }
 }
 
@@ -98,17 +100,19 @@ struct WrittenLevel<D: Device> {
     image: D::Image,
     texels: TexelLayout,
     state: D::ImageState,
+    mark: WriteMark,
 }
 
 impl<D: Device> WrittenLevel<D> {
     fn of(staged: &StagedImage<D>) -> Self {
-        Self { image: staged.image.clone(), texels: staged.texels, state: staged.after }
+        let (image, mark) = (staged.image.clone(), staged.mark.clone());
+        Self { image, texels: staged.texels, state: staged.after, mark }
     }
 }
 
 impl<D: Device> Clone for WrittenLevel<D> {
     fn clone(&self) -> Self {
-        Self { image: self.image.clone(), ..*self }
+        Self { image: self.image.clone(), mark: self.mark.clone(), ..*self }
     }
 }
 
@@ -244,6 +248,17 @@ impl<D: Device> HandOver<D> {
         self.levels.values().any(|it| it.writers == 0 && it.is_streamed == is_streamed && is_written(it))
     }
 
+    /// Returns whether anything of a resource was streamed, and was not acquired.
+    pub(super) fn is_streaming(&self, target: AllocationId) -> bool {
+        let is_released = |it: &Released<D>| {
+            it.parts.ranges.meets(target, 0, u64::MAX)
+                || it.parts.levels.iter().any(|((image, ..), _)| *image == target)
+        };
+        self.has_streamed_ranges && self.ranges.meets(target, 0, u64::MAX)
+            || self.levels.iter().any(|((image, ..), it)| *image == target && it.is_streamed)
+            || self.released.iter().any(|it| it.parts.is_streamed && is_released(it))
+    }
+
     /// Returns whether a range was released and not acquired.
     pub(super) fn has_released_range(&self, (target, offset, size): (AllocationId, u64, u64)) -> bool {
         self.released.iter().any(|it| it.parts.ranges.meets(target, offset, size))
@@ -362,8 +377,8 @@ impl<D: Device> HandOver<D> {
 }
 
 fn range_of<D: Device>(copy: &StagedCopy<D>) -> WrittenRange<D> {
-    let &StagedCopy { target, ref to, to_offset, size, .. } = copy;
-    WrittenRange { target, buffer: to.clone(), offset: to_offset, size }
+    let &StagedCopy { target, ref to, to_offset, size, ref mark, .. } = copy;
+    WrittenRange { target, buffer: to.clone(), offset: to_offset, size, mark: mark.clone() }
 }
 
 impl<D: Device> LaneState<D> {
@@ -558,7 +573,7 @@ impl<D: Device> Lane<D> {
         index: usize,
     ) -> Result<(), UploadError> {
         let hand_over = &mut state.hand_over;
-        let Released { parts, at, recording } = hand_over.released.remove(index);
+        let Released { mut parts, at, recording } = hand_over.released.remove(index);
         let tracker = memory.deletion_queue().tracker();
         let device = memory.allocator().device();
         let acquires = parts.transfers(self.queue, to);
@@ -574,6 +589,7 @@ impl<D: Device> Lane<D> {
                 }
                 hand_over.acquired_at.insert(point);
                 let is_streamed = parts.is_streamed;
+                parts.ranges.0.iter_mut().for_each(|range| range.mark = None);
                 hand_over.acquiring.push_back((parts.ranges, point));
                 if !is_streamed && state.is_open() {
                     // A queue refused the acquire before, and these copies were staged since.

@@ -161,6 +161,15 @@ struct StreamedEnd {
     before: u64,
 }
 
+/// What a submission does with what is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streamed {
+    /// All of it is submitted, and handed over.
+    Submitted,
+    /// It is left where nothing else is staged with it, until the queue has less to do; and what has arrived is handed over.
+    Left,
+}
+
 /// The uploads over one queue.
 pub(super) struct Lane<D: Device> {
     queue: QueueIndex,
@@ -381,6 +390,11 @@ impl<D: Device> Lane<D> {
         self.lock().writes_to(tracker, target)
     }
 
+    /// Returns whether anything of a resource is on its way that was streamed.
+    pub(super) fn is_streaming(&self, tracker: &SubmissionTracker, resource: AllocationId) -> bool {
+        self.lock().is_streaming(tracker, resource)
+    }
+
     /// Submits the open batch, if there is one. Returns the point at which everything that was staged has arrived.
     pub(super) fn flush(&self, memory: &OwningAllocator<D>) -> Result<Option<TimelinePoint>, UploadError> {
         let mut state = self.lock();
@@ -394,30 +408,43 @@ impl<D: Device> Lane<D> {
 
     /// Submits the open batch, and hands over what was written of exclusive resources: the queue `to` acquires it, which is
     /// of the family of their owner. Returns the points at which everything that was staged has arrived, except what was
-    /// streamed; that may be left until the queue has less to do.
+    /// streamed.
     pub(super) fn submit(
         &self,
         memory: &OwningAllocator<D>,
         to: Option<QueueIndex>,
         home: Option<&Self>,
-        leaves_streamed: bool,
+        streamed: Streamed,
     ) -> Result<TimelinePoints, UploadError> {
         let mut state = self.lock();
         state.check_lost()?;
-        let is_left = leaves_streamed
-            && !state.has_awaited()
-            && !state.hand_over.has_awaited()
-            && !self.has_turn_for_large(&mut state, memory.deletion_queue().tracker());
-        let submitted = if is_left {
-            self.acquire_released(&mut state, memory, to, Acquire::Arrived)
-        } else {
-            self.submit_locked(&mut state, memory, to, home, Acquire::Arrived)
+        let submitted = match streamed {
+            Streamed::Left => self.submit_awaited(&mut state, memory, to, home),
+            Streamed::Submitted => self.submit_locked(&mut state, memory, to, home, Acquire::Arrived),
         };
         state.wake(&self.changed);
         submitted?;
         let mut points = state.hand_over.acquired_at;
         state.last_awaited().into_iter().for_each(|point| points.insert(point));
         Ok(points)
+    }
+
+    /// Submits as [`submit_locked`](Self::submit_locked) does what submissions wait for, and what is in a batch with it.
+    fn submit_awaited(
+        &self,
+        state: &mut LaneState<D>,
+        memory: &OwningAllocator<D>,
+        to: Option<QueueIndex>,
+        home: Option<&Self>,
+    ) -> Result<(), UploadError> {
+        let is_left = !state.has_awaited()
+            && !state.hand_over.has_awaited()
+            && !self.has_turn_for_large(state, memory.deletion_queue().tracker());
+        if is_left {
+            self.acquire_released(state, memory, to, Acquire::Arrived)
+        } else {
+            self.submit_locked(state, memory, to, home, Acquire::Arrived)
+        }
     }
 
     /// Submits all that is staged, and hands over all that was written, also what was streamed.
@@ -510,11 +537,19 @@ impl<D: Device> Lane<D> {
         }
     }
 
-    /// Submits the open batch, and keeps threads from opening another until [`resume`](Self::resume): those that write wait,
-    /// those that submit do not.
-    pub(super) fn pause(&self, memory: &OwningAllocator<D>, home: Option<&Self>) -> Result<(), UploadError> {
+    /// Submits the open batch, and keeps threads from staging more until [`resume`](Self::resume): those that write wait, those
+    /// that submit do not.
+    pub(super) fn pause(
+        &self,
+        memory: &OwningAllocator<D>,
+        home: Option<&Self>,
+        streamed: Streamed,
+    ) -> Result<(), UploadError> {
         let mut state = self.lock();
-        let submitted = self.submit_locked(&mut state, memory, None, home, Acquire::All);
+        let submitted = match streamed {
+            Streamed::Left => self.submit_awaited(&mut state, memory, None, home),
+            Streamed::Submitted => self.submit_locked(&mut state, memory, None, home, Acquire::All),
+        };
         state.wake(&self.changed);
         submitted?;
         state.pauses += 1;

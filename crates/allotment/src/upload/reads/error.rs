@@ -78,9 +78,10 @@ pub enum ReadError {
         /// Name of the image, if it has one.
         name: ShortName,
     },
-    /// An [`Uploader`](crate::upload::Uploader) of the program's own has staged copies to the image, and not submitted them.
-    /// [Submit](crate::upload::Uploader::submit) or [discard](crate::upload::Uploader::discard) them, and read then.
-    Staged {
+    /// An [`Uploader`](crate::upload::Uploader) of the program's own has copies to the resource on their way: to an image, which are
+    /// not submitted, or to an exclusive resource, which are not handed over. [Submit](crate::upload::Uploader::submit) them, or
+    /// [discard](crate::upload::Uploader::discard) what is staged, and read then.
+    OtherUploader {
         /// Name of the image, if it has one.
         name: ShortName,
     },
@@ -110,7 +111,7 @@ pub enum ReadError {
 }
 
 name_in_error!(
-    ReadError, own: [WrongTracker, WriteOnly, ImageCopy, NoTexels, UnknownState, BeingWritten, Staged, ZeroSize], inner: [Access, Memory, Uploads]
+    ReadError, own: [WrongTracker, WriteOnly, ImageCopy, NoTexels, UnknownState, BeingWritten, OtherUploader, ZeroSize], inner: [Access, Memory, Uploads]
 );
 
 impl fmt::Display for ReadError {
@@ -156,11 +157,9 @@ impl fmt::Display for ReadError {
                      write is over"
                 )
             }
-            Self::Staged { name } => {
+            Self::OtherUploader { name } => {
                 name.begin(f)?;
-                f.write_str(
-                    "an `Uploader` has staged copies to the image, which are not submitted; submit or discard them before",
-                )
+                f.write_str("another `Uploader` has copies to it on their way: call its `submit` first")
             }
             Self::ZeroSize { name } => {
                 name.begin(f)?;

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::completion::Panics;
 use super::copied_part::{CopiedPart, check_states};
-use super::lane::reuse_capacity;
+use super::lane::{Streamed, reuse_capacity};
 use super::ring_desc::RingDesc;
 use super::uploader::Uploader;
 use crate::device::{
@@ -41,9 +41,10 @@ use crate::device::{
     ImageShape, MemoryProperties, PartRegion, QueueIndex, Submission, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{Recording, SubmissionTracker, TimelinePoints, WrongTracker};
-use crate::memory::resource::{ReadStates, SharedStates, SubresourceState};
+use crate::memory::resource::{SharedStates, SubresourceState};
 use crate::memory::{
-    AllocationId, Buffer, Dedicated, Image, MappedBuffer, OwningAllocator, ShortName, check_range,
+    AllocationId, Buffer, Dedicated, Image, MappedBuffer, OtherWriter, OwningAllocator, ReadMark, ShortName,
+    check_range,
 };
 use crate::sync::locked;
 
@@ -94,15 +95,18 @@ struct Read<D: Device> {
     source: Source<D>,
     /// Where the copy goes, while it is submitted.
     buffer: Option<Arc<MappedBuffer<D>>>,
-    /// Keeps other uploaders from staging copies to the image meanwhile.
-    reading: Option<ReadStates<D::ImageState>>,
+    /// Keeps other uploaders from staging copies to an image or an exclusive buffer meanwhile.
+    reading: Option<ReadMark>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each image that is read")]
 enum Source<D: Device> {
     Buffer {
         buffer: D::Buffer,
+        id: AllocationId,
+        is_shared: bool,
         offset: u64,
+        name: ShortName,
     },
     Image {
         image: D::Image,
@@ -275,6 +279,7 @@ impl<D: Device> ReadQueue<D> {
         size: u64,
     ) -> Result<(Source<D>, u64), ReadError> {
         let allocator = self.memory.allocator();
+        let (id, name) = (buffer.id(), buffer.short_name());
         buffer.with_owned(|buffer, _| {
             let place = allocator.place_of_bound(buffer.allocation()).map_err(ReadError::Access)?;
             self.check_tracker(buffer.tracker())?;
@@ -289,7 +294,8 @@ impl<D: Device> ReadQueue<D> {
             if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_WRITE_ONLY)) {
                 return Err(ReadError::WriteOnly { memory_type: place.memory_type, name: ShortName::NONE });
             }
-            Ok((Source::Buffer { buffer: buffer.handle().clone(), offset }, size))
+            let (handle, is_shared) = (buffer.handle().clone(), buffer.is_shared());
+            Ok((Source::Buffer { buffer: handle, id, is_shared, offset, name }, size))
         })
     }
 
@@ -321,8 +327,9 @@ impl<D: Device> ReadQueue<D> {
         same.map_err(|WrongTracker| ReadError::WrongTracker { name: ShortName::NONE })
     }
 
-    /// Submits the pending reads, after the pending uploads. The copies wait for all that any queue was given before. Returns
-    /// the point at which all reads so far have their bytes; `None` where no queue has any to do.
+    /// Submits the pending reads, after the pending uploads. The copies wait for all that any queue was given before, except what
+    /// is streamed to other resources. Returns the point at which all reads so far have their bytes; `None` where no queue has any
+    /// to do.
     ///
     /// Reads whose handles are all dropped are left out. Where this fails, the reads fail with the error.
     pub(crate) fn submit(&self, uploader: &Uploader<D>) -> Result<Option<TimelinePoint>, ReadError> {
@@ -331,7 +338,8 @@ impl<D: Device> ReadQueue<D> {
         let (mut reads, mut over) = (Vec::new(), Vec::new());
         // What no handle is left of keeps no thread from uploading.
         let is_wanted = locked(&self.pending).reads.iter().any(|read| read.shared.is_wanted());
-        let mut paused = is_wanted.then(|| uploader.pause().map_err(ReadError::Uploads));
+        let pause = || uploader.pause(Streamed::Left).map_err(ReadError::Uploads);
+        let mut paused = is_wanted.then(pause);
         let submitted = {
             let mut batches = locked(&self.submitting);
             core::mem::swap(&mut reads, &mut batches.scratch);
@@ -344,14 +352,19 @@ impl<D: Device> ReadQueue<D> {
             let submitted = match recording {
                 Some(recording) if !reads.is_empty() => {
                     // Where another thread added them just now, uploads are paused just now.
-                    let now = paused.get_or_insert_with(|| uploader.pause().map_err(ReadError::Uploads));
-                    now.as_ref().map_err(|error| *error).and_then(|_| {
+                    let now = paused.get_or_insert_with(pause);
+                    now.as_ref().map_err(|error| *error).and_then(|paused| {
+                        let is_streamed = reads.iter().any(|it| uploader.is_streaming(it.source.id()));
+                        if is_streamed {
+                            paused.submit_streamed().map_err(ReadError::Uploads)?;
+                        }
                         over.extend(self.prepare(&mut batches, uploader, &mut reads)?);
                         if reads.is_empty() {
-                            Ok(())
-                        } else {
-                            self.submit_reads(&mut batches, recording, &mut reads)
+                            return Ok(());
                         }
+                        let points = self.tracker().submitted();
+                        let points = if is_streamed { points } else { uploader.without_streamed(points) };
+                        self.submit_reads(&mut batches, recording, &points, &mut reads)
                     })
                 }
                 _ => Ok(()),
@@ -436,15 +449,25 @@ impl<D: Device> ReadQueue<D> {
         read: &mut Read<D>,
         list: &mut Vec<D::ImageState>,
     ) -> Result<(), ReadError> {
-        let Source::Image { id, states, shape, part, name, .. } = &read.source else { return Ok(()) };
-        // The states are those after the copies that an uploader of the program's own has staged.
-        let reading = ReadStates::begin(states).ok_or(ReadError::Staged { name: *name })?;
+        let (id, name, is_marked) = match read.source {
+            Source::Buffer { id, is_shared, name, .. } => (id, name, !is_shared),
+            Source::Image { id, name, .. } => (id, name, true),
+        };
+        // Another uploader could submit between the look at the states and the copy.
+        let own = uploader.id();
+        let mark = || self.memory.allocator().writers().read(id, own);
+        let reading = is_marked.then(mark).transpose();
+        let reading = reading.map_err(|OtherWriter| ReadError::OtherUploader { name })?;
+        let Source::Image { states, shape, part, .. } = &read.source else {
+            read.reading = reading;
+            return Ok(());
+        };
         let copied = CopiedPart::<D>::new(shape, states, part)?;
         let device = self.memory.allocator().device();
         let found = copied.regions_with_texels().try_for_each(|found| {
             let (mip_level, array_layer) = (found.region.mip_level, found.region.array_layer);
             // Another queue has it until the write that goes on is over.
-            if uploader.is_held((*id, array_layer, mip_level)) {
+            if uploader.is_held((id, array_layer, mip_level)) {
                 return Err(ReadError::BeingWritten { mip_level, array_layer, name: ShortName::NONE });
             }
             let state = state_to_read(&copied, &found)?;
@@ -452,17 +475,18 @@ impl<D: Device> ReadQueue<D> {
             list.push(state);
             Ok(())
         });
-        found.map_err(|error| error.of(*name))?;
-        read.reading = Some(reading);
+        found.map_err(|error| error.of(name))?;
+        read.reading = reading;
         Ok(())
     }
 
-    /// Submits reads that have memory, while no thread can stage an upload. Those whose copies were submitted are removed from
+    /// Submits reads that have memory, after these points, while no thread can stage an upload. Those whose copies were submitted are removed from
     /// the list.
     fn submit_reads(
         &self,
         batches: &mut Batches<D>,
         recording: Recording,
+        points: &TimelinePoints,
         reads: &mut Vec<Read<D>>,
     ) -> Result<(), ReadError> {
         let device = self.memory.allocator().device();
@@ -472,7 +496,6 @@ impl<D: Device> ReadQueue<D> {
         for read in &*reads {
             add_copies(read, &mut states, &mut copies, &mut image_copies)?;
         }
-        let points = self.tracker().submitted();
         let mut room = TimelinePoints::ROOM;
         let waits = points.as_slice(&mut room);
         let work =
@@ -580,6 +603,14 @@ impl<D: Device> ReadQueue<D> {
     }
 }
 
+impl<D: Device> Source<D> {
+    fn id(&self) -> AllocationId {
+        match self {
+            Self::Buffer { id, .. } | Self::Image { id, .. } => *id,
+        }
+    }
+}
+
 /// Returns the state that a region's subresource is in.
 fn state_to_read<D: Device>(
     copied: &CopiedPart<'_, D>,
@@ -606,7 +637,7 @@ fn add_copies<'a, D: Device>(
     let Some(buffer) = &read.buffer else { return Ok(()) };
     let all = read.shared.rows();
     match &read.source {
-        Source::Buffer { buffer: from, offset } => copies.extend(all.iter().map(|rows| BufferCopy {
+        Source::Buffer { buffer: from, offset, .. } => copies.extend(all.iter().map(|rows| BufferCopy {
             from,
             from_offset: *offset,
             to: buffer.handle_ref(),

@@ -2,12 +2,18 @@
 
 use super::Uploader;
 use crate::device::Device;
+use crate::memory::AllocationId;
 use crate::upload::lane::{Lane, Level};
 
 impl<D: Device> Uploader<D> {
     /// Returns whether a subresource of an exclusive image is not handed over to the family of its owner.
     pub(in crate::upload) fn is_held(&self, level: Level) -> bool {
         self.lanes().any(|lane| lane.is_held(level))
+    }
+
+    /// Returns whether anything of a resource is on its way that was streamed.
+    pub(in crate::upload) fn is_streaming(&self, resource: AllocationId) -> bool {
+        self.lanes().any(|lane| lane.is_streaming(self.tracker(), resource))
     }
 
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane<D>> {

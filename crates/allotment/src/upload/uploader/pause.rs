@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::lifetime::{Recording, SubmissionTracker};
 use crate::memory::AccessError;
 use crate::upload::error::UploadError;
-use crate::upload::lane::Lane;
+use crate::upload::lane::{Lane, Streamed};
 
 /// An open recording that keeps steps from moving a relocatable target. No lock is held when it is opened or dropped.
 #[derive(Default)]
@@ -45,12 +45,12 @@ impl Stay {
 impl<D: Device> Uploader<D> {
     /// Submits the staged data, and keeps threads from staging more until the result is dropped: the others wait, unless they
     /// submit, which does nothing meanwhile.
-    pub(crate) fn pause(&self) -> Result<PausedUploads<'_, D>, UploadError> {
+    pub(crate) fn pause(&self, streamed: Streamed) -> Result<PausedUploads<'_, D>, UploadError> {
         // Those that were paused before one fails are resumed.
         let mut paused = PausedUploads { uploader: self, lanes: 0 };
         self.while_alive(|| {
             for lane in self.lanes() {
-                lane.pause(&self.memory, self.home_of(lane))?;
+                lane.pause(&self.memory, self.home_of(lane), streamed)?;
                 paused.lanes += 1;
             }
             Ok(())
@@ -59,7 +59,19 @@ impl<D: Device> Uploader<D> {
     }
 }
 
-/// While it lives, no thread opens a batch.
+impl<D: Device> PausedUploads<'_, D> {
+    /// Submits what was left of the streamed data, and hands it over.
+    pub(in crate::upload) fn submit_streamed(&self) -> Result<(), UploadError> {
+        let uploader = self.uploader;
+        // Recordings are closed by this; orphans are visited when it is over.
+        let mut lanes = uploader.lanes();
+        uploader.while_alive(|| {
+            lanes.try_for_each(|lane| lane.submit_all(&uploader.memory, uploader.home_of(lane)))
+        })
+    }
+}
+
+/// While it lives, no thread stages anything.
 pub(crate) struct PausedUploads<'a, D: Device> {
     uploader: &'a Uploader<D>,
     /// How many are paused, of those of the uploader.
