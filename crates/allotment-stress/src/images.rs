@@ -309,7 +309,7 @@ impl<D: Stressed> TestImage<D> {
             _ => Event::Nothing,
         };
         let until = input.index(bytes.len() + 1);
-        let handle = UploadHandle::new();
+        let handle = if input.once_in(3) { UploadHandle::streamed() } else { UploadHandle::new() };
         let about = format!("{source:?}, {event:?} at {until}, {part:?} of {:?}", self.texels.shape());
         let write = ImageWrite::new(part);
         let mut from = Bytes { left: &bytes, event, until, handle: &handle };
@@ -365,11 +365,41 @@ impl<D: Stressed> TestImage<D> {
         if own.is_none() {
             uploads.push(PendingUpload { handle: handle.clone(), expected });
         }
+        if own.is_some() && matches!(written, Err(UploadError::OtherUploader { .. })) {
+            // What the `Gpu`'s uploader has on its way is left as it is.
+            return Err("another uploader".to_owned());
+        }
         let list = list.to_vec();
         self.note_write(boxes.is_some(), &list, &bytes, (event, until), &written, |what| {
             findings.push(format!("{what}: {about}"));
         });
         written.map_err(|error| format!("{error:?}"))
+    }
+
+    /// Tries to write and to read it while an uploader of the program's own may have copies to it on their way.
+    pub(crate) fn use_beside(&self, gpu: &Gpu<D>, input: &mut Input<'_>, findings: &mut Vec<String>) {
+        // No bytes, so it is refused either way, and nothing changes.
+        match gpu.uploads().write_image(&self.image, &[]) {
+            Err(UploadError::OtherUploader { .. } | UploadError::Size { .. }) => {}
+            // Some have no texels that a copy can write.
+            Err(UploadError::ImageCopy { .. } | UploadError::UnknownState { .. }) => {}
+            other => findings.push(format!("a write of 0 bytes was answered {other:?}")),
+        }
+        let part = random_part(input, &self.texels);
+        // What is wrong with the part is found elsewhere.
+        let Ok(PendingRead { read, expected, about }) = self.read_part(gpu, &part, &mut Vec::new()) else {
+            return;
+        };
+        match gpu.reads().wait(&read) {
+            Ok(found) => {
+                let difference = difference(&expected, &found);
+                findings.extend(
+                    difference.map(|difference| format!("{difference}: beside an uploader: {about}")),
+                );
+            }
+            Err(ReadError::OtherUploader { .. } | ReadError::Memory(_)) => {}
+            Err(error) => findings.push(format!("a read beside an uploader was answered {error:?}: {about}")),
+        }
     }
 
     /// Writes by an uploader of the program's own.

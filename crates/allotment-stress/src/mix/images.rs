@@ -33,13 +33,18 @@ impl<D: Stressed> Worker<'_, D> {
         written
     }
 
-    /// Writes by the worker's own uploader, after what was staged for the image by the `Gpu`'s.
+    /// Writes by the worker's own uploader, which is refused while the `Gpu`'s has copies to the image on their way.
     pub(super) fn upload_image(&mut self) -> Result<(), String> {
         let Some(at) = self.some_image() else { return Ok(()) };
-        self.gpu.uploads().submit().map_err(|error| format!("{error:?}"))?;
+        if !self.input.once_in(4) {
+            self.gpu.uploads().submit().map_err(|error| format!("{error:?}"))?;
+        }
         let mut findings = Vec::new();
         let (image, own) = (&mut self.images[at], self.uploader.as_ref());
         let written = image.write(self.gpu, own, &mut self.input, &mut self.image_writes, &mut findings);
+        if self.input.once_in(2) {
+            image.use_beside(self.gpu, &mut self.input, &mut findings);
+        }
         self.find_all(findings);
         if let Some(own) = &self.uploader {
             let points = own.submit().map_err(|error| format!("{error:?}"))?;

@@ -111,7 +111,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     }
 
     /// Writes bytes of a buffer that submitted work may still use: the copy waits for everything that any queue was
-    /// given before this call.
+    /// given before this call, except what is [streamed](UploadHandle::streamed) over other queues.
     ///
     /// A separate [`Uploader`] can wait for less: [`Uploader::wait_for`].
     ///

@@ -1,10 +1,10 @@
 //! Which uploader has copies to a resource on their way, and what is being read.
 //!
 //! ```text
-//!   staged ──► submitted ──► handed over      of an exclusive resource, by a queue of another family
-//!   └────── a mark ───────────────┘
-//!   staged ──► submitted                      of an image
-//!   └─ a mark ─┘
+//!   a write begins ──► its last copy is submitted ──► handed over      of an exclusive resource, by a queue of another family
+//!   └─────────────────────── marks ────────────────────────┘
+//!   a write begins ──► its last copy is submitted                      of an image else
+//!   └──────────────── marks ───────────┘
 //! ```
 //!
 //! A copy names the state that an image is in, which is that after the copies that were staged before. So a second uploader
@@ -51,7 +51,7 @@ impl Writers {
     }
 
     /// Marks a resource as written by an uploader, once no copy out of it is being submitted: that takes as long as a call of the
-    /// driver.
+    /// driver, and the caller holds no lock.
     pub(crate) fn write(
         self: &Arc<Self>,
         resource: AllocationId,
@@ -69,13 +69,6 @@ impl Writers {
         marked.writes += 1;
         drop(all);
         Ok(WriteMark { writers: Arc::clone(self), resource })
-    }
-
-    /// Refuses where another uploader has copies to a resource on their way.
-    pub(crate) fn check(&self, resource: AllocationId, by: WriterId) -> Result<(), OtherWriter> {
-        let all = locked(&self.marked);
-        let is_other = all.get(&resource).is_some_and(|marked| marked.writes > 0 && marked.writer != by);
-        if is_other { Err(OtherWriter) } else { Ok(()) }
     }
 
     /// Marks a resource as read. `own` is the uploader whose copies are submitted, and which stages no more.
@@ -160,7 +153,7 @@ mod tests {
         let [one, other] = [writers.new_writer(), writers.new_writer()];
         let first = writers.write(id(7), one).unwrap();
         let second = first.clone();
-        assert!(writers.write(id(7), other).is_err() && writers.check(id(7), other).is_err());
+        assert!(writers.write(id(7), other).is_err());
         assert!(writers.read(id(7), other).is_err());
         drop(writers.write(id(8), other).unwrap());
         drop(first);

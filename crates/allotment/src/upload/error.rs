@@ -222,9 +222,9 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// Another [`Uploader`](super::Uploader) has copies to the resource on their way: to an image, which are not submitted, or to an
-    /// exclusive resource, which are not handed over. Call its [`submit`](super::Uploader::submit) first, or use one uploader for
-    /// a resource.
+    /// Another [`Uploader`](super::Uploader) writes the resource, an image or an exclusive buffer, or has copies to it on their way.
+    /// Call its [`submit`](super::Uploader::submit) first, for what was streamed again once it has arrived; or use one uploader for a
+    /// resource.
     OtherUploader {
         /// Name of the target, if it has one.
         name: ShortName,
@@ -449,7 +449,7 @@ impl fmt::Display for UploadError {
             Self::OtherUploader { name } => {
                 name.begin(f)?;
                 f.write_str(
-                    "another uploader has copies to it on their way: call its `submit` first, or use one uploader for it",
+                    "another uploader writes it or has copies to it on their way: call its `submit` first, or use one uploader for it",
                 )
             }
             Self::Read { kind, name } => {

@@ -31,12 +31,14 @@ use super::uploader::{Stay, Uploader};
 use crate::device::{Device, ImageCopyError, ImageRegion, PartRegion, QueueKind, TransferUsage};
 use crate::lifetime::TimelinePoints;
 use crate::memory::resource::SubresourceState;
-use crate::memory::{Image, MappedBuffer, ShortName};
+use crate::memory::{Image, MappedBuffer, ShortName, WriteMark};
 use crate::sync::locked;
 
 /// A write of an image, once its part is known to be there.
 pub(super) struct Write<'a, D: Device> {
     pub(super) to: &'a Image<D>,
+    /// Keeps other uploaders from writing it meanwhile.
+    mark: WriteMark,
     pub(super) part: CopiedPart<'a, D>,
     pub(super) after: D::ImageState,
     /// All aspects are written.
@@ -57,7 +59,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// The CPU copies them into the image at once where the device can and the image is new: no work was given what is written
     /// ([`UploaderDesc::copies_from_host`](super::UploaderDesc::copies_from_host)). Elsewhere they are staged. Where the image has been used before, the copies
-    /// wait for all work that any queue was given before this call. A program whose own commands use an image before its first
+    /// wait for all work that any queue was given before this call, except what is [streamed](UploadHandle::streamed) to others. A program whose own commands use an image before its first
     /// upload says so by [`Image::set_state`] or [`Image::forget_state`].
     ///
     /// A write that fails leaves the rest of the texels as they were; but where it writes all of a mip level of an
@@ -225,7 +227,7 @@ impl<D: Device> Uploader<D> {
                 self.check_owner(owned.tracker(), owned.allocation())?;
                 Ok::<_, UploadError>(owned.is_shared())
             })?;
-            self.check_writer(to.id())?;
+            let mark = self.mark(to.id())?;
             // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
             let shape = shape.ok_or(ImageCopyError::NotAnImage)?;
             let after = write.after.unwrap_or_else(|| {
@@ -242,15 +244,17 @@ impl<D: Device> Uploader<D> {
                 TimelinePoints::EMPTY,
                 None,
             );
-            let mut write_of = Write { to, part, after, all_aspects, points, held, is_at_home, handle };
+            let mut write_of = Write { to, mark, part, after, all_aspects, points, held, is_at_home, handle };
             let is_used = self.check_regions(&write_of, length)?;
             if !is_shared && !is_at_home && self.image_lane().is_foreign() {
                 write_of.held = Some(self.hold(&write_of, regions.clone())?);
             }
             // After that: what others copied on another queue is submitted.
             if is_used || write_of.held.is_some() && write_of.is_used(regions.clone()) {
-                // It may be in use: by work of any queue. What is streamed to it goes over the same queue.
-                write_of.points = self.without_streamed(self.tracker().submitted());
+                // It may be in use: by work of any queue. What is streamed to it goes over the same queue, where one lane has it.
+                let points = self.tracker().submitted();
+                write_of.points =
+                    if write_of.held.is_some() { points } else { self.without_streamed(points) };
             }
             for region in self.copy_regions(&write_of, regions, source, written)? {
                 self.stage_region(&write_of, &region, source, written)?;
@@ -359,7 +363,6 @@ impl<D: Device> Uploader<D> {
             };
             let record = |batch: &mut LaneState<D>, from_offset| {
                 // Before the lock of a relocatable image: a read that is being submitted may be waited for.
-                let mark = self.mark(write.to.id())?;
                 write.to.with_owned(|owned, moved_at| {
                     self.check_owner(owned.tracker(), owned.allocation())?;
                     // Of now: another thread may have written it since the first look.
@@ -379,7 +382,7 @@ impl<D: Device> Uploader<D> {
                     batch.add_image(StagedImage {
                         held,
                         image: owned.handle().clone(),
-                        mark,
+                        mark: write.mark.clone(),
                         states: Arc::clone(write.part.states),
                         was: write.part.known(part),
                         from_offset: texel.offset(from_offset, limits),

@@ -87,10 +87,10 @@ pub struct UploaderStatistics {
 ///
 /// # Several uploaders
 ///
-/// A resource has one uploader at a time. Another one may write an image once the copies are submitted, and an
-/// [exclusive](crate::device::SharingMode::Exclusive) resource once it is handed over, which [`submit`](Self::submit) does;
-/// before that, its writes return [`UploadError::OtherUploader`]. On the GPU it waits for the first one's points
-/// ([`wait_for`](Self::wait_for)).
+/// An image has one uploader at a time, and so has an [exclusive](crate::device::SharingMode::Exclusive) buffer. Another one may
+/// write it once no write goes on and [`submit`](Self::submit) has submitted the copies, and handed over what is exclusive; what was
+/// [streamed](UploadHandle::streamed) is handed over by the first `submit` after it has arrived. Before that, its writes return
+/// [`UploadError::OtherUploader`]. On the GPU it waits for the first one's points ([`wait_for`](Self::wait_for)).
 ///
 /// # Queue families
 ///
@@ -307,7 +307,12 @@ impl<D: Device> Uploader<D> {
             let tracker = self.tracker();
             let mut stay = Stay::default();
             // The whole range, before any of it is written.
-            to.with_owned(|to, _| self.check_buffer(to, offset, bytes.len() as u64))?;
+            let is_shared = to.with_owned(|to, _| {
+                self.check_buffer(to, offset, bytes.len() as u64)?;
+                Ok::<_, UploadError>(to.is_shared())
+            })?;
+            // Until the bytes are there: what another uploader has on its way would come after them.
+            let _mark = self.mark_exclusive(to.id(), is_shared)?;
             let piece = if to.is_relocatable() { DIRECT_PIECE } else { usize::MAX };
             let mut done = 0;
             loop {
@@ -399,9 +404,7 @@ impl<D: Device> Uploader<D> {
             // Vulkan does not allow copies of size 0.
             return Ok(());
         }
-        if !is_shared {
-            self.check_writer(id)?;
-        }
+        let mark = self.mark_exclusive(id, is_shared)?;
         let lane = &self.buffers;
         // Another family than that of the lane's queue uses it.
         let is_exclusive = !is_shared && lane.is_foreign();
@@ -424,8 +427,7 @@ impl<D: Device> Uploader<D> {
                     }
                     // Another queue executes the copy by which defragmentation moved the target.
                     moved_at.into_iter().chain(points.points()).for_each(|point| batch.wait_for(point));
-                    let mark = if is_shared { None } else { Some(self.mark(id)?) };
-                    batch.add_copy(&piece, from_offset, owned.handle(), mark);
+                    batch.add_copy(&piece, from_offset, owned.handle(), mark.clone());
                     Ok(())
                 })
             };
@@ -591,9 +593,13 @@ impl<D: Device> Uploader<D> {
         Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
-    /// Refuses a resource to which another uploader has copies on their way.
-    pub(super) fn check_writer(&self, resource: AllocationId) -> Result<(), UploadError> {
-        Ok(self.memory.allocator().writers().check(resource, self.id)?)
+    /// Marks an exclusive buffer as written by this uploader. One that all queues share may have several writers.
+    fn mark_exclusive(
+        &self,
+        buffer: AllocationId,
+        is_shared: bool,
+    ) -> Result<Option<WriteMark>, UploadError> {
+        if is_shared { Ok(None) } else { self.mark(buffer).map(Some) }
     }
 
     /// Marks a resource as written by this uploader.

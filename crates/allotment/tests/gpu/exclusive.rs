@@ -126,6 +126,30 @@ fn what_an_uploader_has_not_handed_over_no_other_one_writes_and_no_read_reads() 
     rig.finish();
 }
 
+#[test]
+fn a_whole_image_is_written_after_the_box_that_was_streamed_to_it_on_the_queue_of_its_owner() {
+    let mut uploader = UploaderDesc::default();
+    uploader.image_queue = Some(TRANSFER);
+    let rig = Rig::with(GpuDesc::default().with_uploader(uploader));
+    let Picture { image, texels } = Picture::new(&rig, &AllocationOptions::new(MemoryUsage::GpuOnly));
+    let (uploads, size) = (rig.gpu.uploads(), texels.concat().len());
+    uploads.write_image(&image, &vec![1; size]).unwrap();
+    rig.gpu.wait(uploads.submit().unwrap()).unwrap();
+    for round in 0..4 {
+        rig.device.pause_queues();
+        let part = ImagePart::default().with_mip_levels(0..1).with_array_layers(0..1);
+        let part = ImageWrite::new(part.with_region([8, 8, 0], [8, 8, 1]));
+        uploads.with_handle(&UploadHandle::streamed()).write_image_part(&image, &part, &[2; 256]).unwrap();
+        uploads.submit().unwrap();
+        uploads.write_image(&image, &vec![3 + round; size]).unwrap();
+        rig.device.resume_queues();
+        let read = rig.gpu.reads().read_image(&image, &ImagePart::default()).unwrap();
+        assert!(rig.gpu.reads().wait(&read).unwrap() == vec![3 + round; size], "{round}");
+    }
+    drop(image);
+    rig.finish();
+}
+
 /// A queue of a family of its own, over which everything is uploaded here.
 const TRANSFER: QueueIndex = QueueIndex(2);
 

@@ -131,6 +131,28 @@ fn a_read_waits_for_what_is_streamed_to_its_resource_and_for_nothing_else_that_i
 }
 
 #[test]
+fn a_read_waits_for_bytes_that_went_with_what_is_streamed_to_an_exclusive_buffer() {
+    let rig = Rig::new();
+    let desc = BufferDesc::new(KIB).with_sharing_mode(SharingMode::Exclusive);
+    let (near, far) = (rig.buffer(KIB), rig.gpu.create_buffer(&desc, &options()).unwrap());
+    let streamed = UploadHandle::streamed();
+    for round in 0..4 {
+        rig.device.pause_queues();
+        rig.gpu.uploads().write_buffer(&near, 0, &bytes(round, KIB)).unwrap();
+        rig.gpu.uploads().with_handle(&streamed).write_buffer(&far, 0, &bytes(round, KIB)).unwrap();
+        if round % 2 == 1 {
+            rig.draw();
+        }
+        let read = rig.gpu.reads().read_buffer(&near, 0, KIB).unwrap();
+        rig.gpu.reads().submit().unwrap();
+        rig.device.resume_queues();
+        assert!(rig.bytes(&read) == bytes(round, KIB), "{round}");
+    }
+    drop((near, far));
+    rig.finish();
+}
+
+#[test]
 fn no_frame_begins_later_for_what_is_streamed() {
     let rig = Rig::with(GpuDesc::default().with_uploader(desc()));
     let far = rig.buffer(KIB);

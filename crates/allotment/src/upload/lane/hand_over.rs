@@ -509,6 +509,8 @@ impl<D: Device> Lane<D> {
         let tracker = memory.deletion_queue().tracker();
         state.hand_over.open(tracker);
         let releases = parts.transfers(self.queue, to);
+        // Others may wait for bytes of the batch.
+        let is_streamed = parts.is_streamed && !state.has_awaited();
         let device = memory.allocator().device();
         let submit = |device: &D, queue, work: &Submission<'_, D>| {
             let work = Submission { releases: &releases, ..*work };
@@ -531,7 +533,7 @@ impl<D: Device> Lane<D> {
         };
         drop(releases);
         let Some(at) = at else { return Ok(()) };
-        if parts.is_streamed {
+        if is_streamed {
             self.note_streamed(at);
         }
         state.hand_over.note_released(parts, at);

@@ -26,7 +26,7 @@
 //! # Locks
 //!
 //! The lane's lock comes first, then that of `StreamedEnd`, or that of opening recordings, then that of a relocatable target. A step of
-//! defragmentation holds the second while it takes the third.
+//! defragmentation holds the second while it takes the third. That of `Writers` comes last.
 //!
 //! # Cost
 //!

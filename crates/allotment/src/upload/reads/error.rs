@@ -78,9 +78,9 @@ pub enum ReadError {
         /// Name of the image, if it has one.
         name: ShortName,
     },
-    /// An [`Uploader`](crate::upload::Uploader) of the program's own has copies to the resource on their way: to an image, which are
-    /// not submitted, or to an exclusive resource, which are not handed over. [Submit](crate::upload::Uploader::submit) them, or
-    /// [discard](crate::upload::Uploader::discard) what is staged, and read then.
+    /// An [`Uploader`](crate::upload::Uploader) of the program's own writes the resource, an image or an exclusive buffer, or has
+    /// copies to it on their way. Call its [`submit`](crate::upload::Uploader::submit), for what was streamed again once it has
+    /// arrived, or [discard](crate::upload::Uploader::discard) what is staged, and read then.
     OtherUploader {
         /// Name of the image, if it has one.
         name: ShortName,
@@ -159,7 +159,7 @@ impl fmt::Display for ReadError {
             }
             Self::OtherUploader { name } => {
                 name.begin(f)?;
-                f.write_str("another `Uploader` has copies to it on their way: call its `submit` first")
+                f.write_str("another `Uploader` writes it or has copies to it on their way: call its `submit` first")
             }
             Self::ZeroSize { name } => {
                 name.begin(f)?;

@@ -16,8 +16,9 @@
 //! # States of images
 //!
 //! A copy names the state that a subresource is in, and leaves it there. The states are those after all that is staged, so they
-//! are looked at while no thread can stage more, with all of it submitted: the `Gpu`'s uploads are paused, and uploaders of the
-//! program's own wait while an image is being read, from the look at its states until the queue has the copy.
+//! are looked at while no thread can stage more, with all of it submitted but what is streamed to other resources: the `Gpu`'s
+//! uploads are paused, and uploaders of the program's own wait while an image is being read, from the look at its states until the
+//! queue has the copy.
 //!
 //! # Locks
 //!
@@ -95,8 +96,6 @@ struct Read<D: Device> {
     source: Source<D>,
     /// Where the copy goes, while it is submitted.
     buffer: Option<Arc<MappedBuffer<D>>>,
-    /// Keeps other uploaders from staging copies to an image or an exclusive buffer meanwhile.
-    reading: Option<ReadMark>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each image that is read")]
@@ -125,8 +124,10 @@ struct Batches<D: Device> {
     reads: VecDeque<Arc<Shared>>,
     buffers: Vec<Kept<D>>,
     submissions: u64,
-    /// Room for the reads that are submitted, for the states of their regions, and for the description of the submission.
+    /// Room for the reads that are submitted, for their marks and the states of their regions, and for the description of the
+    /// submission.
     scratch: Vec<Read<D>>,
+    marks: Vec<ReadMark>,
     states: Vec<D::ImageState>,
     copies: Vec<BufferCopy<'static, D>>,
     image_copies: Vec<ImageCopy<'static, D>>,
@@ -170,8 +171,6 @@ impl<D: Device> Drop for ReadQueue<D> {
 /// A read whose copy was not submitted has no bytes, whatever the reason.
 impl<D: Device> Drop for Read<D> {
     fn drop(&mut self) {
-        // A callback may upload to the image.
-        self.reading = None;
         if self.shared.fail(ReadError::GivenUp) {
             finish(&self.shared, &mut Panics::default());
         }
@@ -219,6 +218,7 @@ impl<D: Device> ReadQueue<D> {
                 buffers: Vec::new(),
                 submissions: 0,
                 scratch: Vec::new(),
+                marks: Vec::new(),
                 states: Vec::new(),
                 copies: Vec::new(),
                 image_copies: Vec::new(),
@@ -259,7 +259,7 @@ impl<D: Device> ReadQueue<D> {
             let added = source().map(|(source, size)| {
                 let shared = pending.shared(self.tracker(), size);
                 let handle = ReadHandle::of(&shared);
-                pending.reads.push(Read { shared, source, buffer: None, reading: None });
+                pending.reads.push(Read { shared, source, buffer: None });
                 handle
             });
             if pending.reads.is_empty() {
@@ -340,9 +340,12 @@ impl<D: Device> ReadQueue<D> {
         let is_wanted = locked(&self.pending).reads.iter().any(|read| read.shared.is_wanted());
         let pause = || uploader.pause(Streamed::Left).map_err(ReadError::Uploads);
         let mut paused = is_wanted.then(pause);
+        // Dropped first: until then, uploaders of the program's own wait, and a callback may write what was to be read.
+        let mut marks = Vec::new();
         let submitted = {
             let mut batches = locked(&self.submitting);
             core::mem::swap(&mut reads, &mut batches.scratch);
+            core::mem::swap(&mut marks, &mut batches.marks);
             let recording = {
                 let mut pending = locked(&self.pending);
                 core::mem::swap(&mut pending.reads, &mut reads);
@@ -358,7 +361,7 @@ impl<D: Device> ReadQueue<D> {
                         if is_streamed {
                             paused.submit_streamed().map_err(ReadError::Uploads)?;
                         }
-                        over.extend(self.prepare(&mut batches, uploader, &mut reads)?);
+                        over.extend(self.prepare(&mut batches, uploader, &mut reads, &mut marks)?);
                         if reads.is_empty() {
                             return Ok(());
                         }
@@ -370,13 +373,12 @@ impl<D: Device> ReadQueue<D> {
                 _ => Ok(()),
             };
             if let Err(error) = submitted {
-                for read in &mut reads {
-                    read.reading = None;
-                    read.shared.fail(error);
-                }
+                reads.iter().for_each(|read| _ = read.shared.fail(error));
             }
             over.append(&mut reads);
             core::mem::swap(&mut reads, &mut batches.scratch);
+            marks.clear();
+            core::mem::swap(&mut marks, &mut batches.marks);
             submitted.map(|()| batches.in_flight.back().map(|batch| batch.point))
         };
         drop((paused, over, reads));
@@ -390,6 +392,7 @@ impl<D: Device> ReadQueue<D> {
         batches: &mut Batches<D>,
         uploader: &Uploader<D>,
         reads: &mut Vec<Read<D>>,
+        marks: &mut Vec<ReadMark>,
     ) -> Result<Vec<Read<D>>, ReadError> {
         let mut refusals = MOST_REFUSED;
         self.find_memory(batches, reads, &mut refusals)?;
@@ -401,7 +404,7 @@ impl<D: Device> ReadQueue<D> {
                 return true;
             }
             let before = states.len();
-            match self.find_states(uploader, read, states) {
+            match self.find_states(uploader, read, states, marks) {
                 Ok(()) => false,
                 Err(error) => {
                     states.truncate(before);
@@ -446,22 +449,20 @@ impl<D: Device> ReadQueue<D> {
     fn find_states(
         &self,
         uploader: &Uploader<D>,
-        read: &mut Read<D>,
+        read: &Read<D>,
         list: &mut Vec<D::ImageState>,
+        marks: &mut Vec<ReadMark>,
     ) -> Result<(), ReadError> {
         let (id, name, is_marked) = match read.source {
             Source::Buffer { id, is_shared, name, .. } => (id, name, !is_shared),
             Source::Image { id, name, .. } => (id, name, true),
         };
-        // Another uploader could submit between the look at the states and the copy.
-        let own = uploader.id();
-        let mark = || self.memory.allocator().writers().read(id, own);
-        let reading = is_marked.then(mark).transpose();
-        let reading = reading.map_err(|OtherWriter| ReadError::OtherUploader { name })?;
-        let Source::Image { states, shape, part, .. } = &read.source else {
-            read.reading = reading;
-            return Ok(());
-        };
+        if is_marked {
+            // Another uploader could submit between the look at the states and the copy.
+            let mark = self.memory.allocator().writers().read(id, uploader.id());
+            marks.push(mark.map_err(|OtherWriter| ReadError::OtherUploader { name })?);
+        }
+        let Source::Image { states, shape, part, .. } = &read.source else { return Ok(()) };
         let copied = CopiedPart::<D>::new(shape, states, part)?;
         let device = self.memory.allocator().device();
         let found = copied.regions_with_texels().try_for_each(|found| {
@@ -475,9 +476,7 @@ impl<D: Device> ReadQueue<D> {
             list.push(state);
             Ok(())
         });
-        found.map_err(|error| error.of(name))?;
-        read.reading = reading;
-        Ok(())
+        found.map_err(|error| error.of(name))
     }
 
     /// Submits reads that have memory, after these points, while no thread can stage an upload. Those whose copies were submitted are removed from
@@ -502,8 +501,8 @@ impl<D: Device> ReadQueue<D> {
             Submission { waits, copies: &copies, image_copies: &image_copies, ..Submission::default() };
         let submitted = recording.submit(self.queue, |queue| {
             // SAFETY: the sources were checked with the recording open, which keeps them from being destroyed and from
-            // moving. The states are those after all that is submitted, which the copies wait for, and no thread can stage
-            // more. The ranges of the buffers do not overlap, and these are kept until the queue has completed the copies.
+            // moving. The states are those after all that is submitted, which the copies wait for as far as it is of their
+            // sources, and no thread can stage more. The ranges of the buffers do not overlap, and these are kept until the queue has completed the copies.
             unsafe { device.submit(queue, &work) }
         });
         batches.copies = reuse_capacity(copies);
@@ -517,7 +516,6 @@ impl<D: Device> ReadQueue<D> {
             }
         }
         for mut read in reads.drain(..) {
-            read.reading = None;
             let Some(buffer) = read.buffer.take() else { continue };
             read.shared.submitted(point, Arc::clone(&buffer) as Arc<dyn ReadMemory>);
             batches.note_submitted(point, Arc::clone(&read.shared), buffer);

@@ -44,7 +44,7 @@ impl Stay {
 
 impl<D: Device> Uploader<D> {
     /// Submits the staged data, and keeps threads from staging more until the result is dropped: the others wait, unless they
-    /// submit, which does nothing meanwhile.
+    /// submit, for which there is nothing but what was left.
     pub(crate) fn pause(&self, streamed: Streamed) -> Result<PausedUploads<'_, D>, UploadError> {
         // Those that were paused before one fails are resumed.
         let mut paused = PausedUploads { uploader: self, lanes: 0 };
