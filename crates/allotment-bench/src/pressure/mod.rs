@@ -1,7 +1,7 @@
 //! `pressure`: what the driver is asked for where a heap is full, and where the requests end up.
 //!
-//! On made-up memory (`vulkan/tight.rs`), in the same situations for each contender. Nothing is timed: the counts are exact and the
-//! same at each run.
+//! On made-up memory (`vulkan/tight.rs`), in the same situations for each contender. Nothing is timed: the counts are exact
+//! and the same at each run.
 
 mod sides;
 

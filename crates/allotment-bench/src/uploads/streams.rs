@@ -8,10 +8,11 @@ use std::time::Instant;
 use allotment::MemoryUsage;
 use allotment::device::vulkan::Device;
 use allotment::device::{
-    ImageDesc, MemoryDevice as _, QueueDevice as _, QueueIndex, QueueKind, Submission, TimelinePoint,
+    BufferDesc, ImageDesc, MemoryDevice as _, QueueDevice as _, QueueIndex, QueueKind, Submission,
+    TimelinePoint,
 };
 use allotment::gpu::GpuDesc;
-use allotment::memory::Image;
+use allotment::memory::{Buffer, Image};
 use allotment::upload::{ImageWrite, UploadHandle, UploadStatus, UploaderDesc, UploaderStatistics};
 use ash::vk;
 use serde::Serialize;
@@ -28,6 +29,9 @@ const PACE: Duration = Duration::from_millis(2);
 
 /// A frame that took longer waits for something.
 const LATE: Duration = Duration::from_micros(500);
+
+/// Bytes that a frame reads.
+const COUNTERS: u64 = 4096;
 
 /// What was streamed, and at which rate.
 #[derive(Clone, Debug, Serialize)]
@@ -69,6 +73,8 @@ enum Way {
     Copied,
     /// A closure that writes nothing: what the library costs without the CPU's copy.
     InPlace,
+    /// As that, while each frame reads a small buffer back.
+    FramesRead,
 }
 
 type Front = allotment::gpu::Gpu<Device>;
@@ -97,6 +103,7 @@ pub(super) fn measure(gpu: &Arc<Gpu>, args: &UploadsArgs) -> Result<Streams, Fai
         let mut ways = vec![("frames alone", Way::Idle, 1), ("plain copies", Way::Plain, 1)];
         ways.extend(args.threads.iter().map(|threads| ("from a slice", Way::Copied, *threads)));
         ways.extend(args.threads.iter().map(|threads| ("in place", Way::InPlace, *threads)));
+        ways.extend(args.threads.iter().map(|threads| ("frames read", Way::FramesRead, *threads)));
         let mut results: Vec<Vec<Round>> = vec![Vec::new(); ways.len()];
         for _ in 0..args.repetitions {
             for ((_, way, threads), results) in ways.iter().zip(&mut results) {
@@ -148,10 +155,16 @@ impl Bench {
         let options = MemoryUsage::GpuOnly.with_name("texture");
         let images = (0..count).map(|_| self.front.create_image(&desc.into(), &options));
         let images: Vec<_> = images.collect::<Result<_, _>>().map_err(failed)?;
+        let counters = (way == Way::FramesRead).then(|| {
+            let options = MemoryUsage::GpuOnly.with_name("counters");
+            self.front.create_buffer(&BufferDesc::new(COUNTERS), &options)
+        });
+        let counters = counters.transpose().map_err(failed)?;
         let is_over = AtomicBool::new(false);
         let (front, device, plain) = (&self.front, &self.device, &mut self.plain);
         let round = std::thread::scope(|scope| {
-            let frames = scope.spawn(|| frames(front, device, &is_over));
+            let counters = counters.as_ref();
+            let frames = scope.spawn(|| frames(front, device, counters, &is_over));
             let took = match way {
                 Way::Idle => {
                     std::thread::sleep(Duration::from_millis(100));
@@ -162,14 +175,14 @@ impl Bench {
                     // SAFETY: they are new and live on; nobody else uses them.
                     unsafe { plain.copy(&images, side) }
                 }
-                Way::Copied | Way::InPlace => stream(front, &images, threads, side, way),
+                Way::Copied | Way::InPlace | Way::FramesRead => stream(front, &images, threads, side, way),
             };
             is_over.store(true, Relaxed);
             let frames = frames.join().map_err(|_| Failure::Thread)??;
             let bytes = if way == Way::Idle { 0 } else { count * u64::from(side) * u64::from(side) * 4 };
             Ok::<_, Failure>(Round { bytes_per_second: bytes as f64 / took?.as_secs_f64(), frames })
         });
-        drop(images);
+        drop((images, counters));
         self.front.wait_idle().map_err(failed)?;
         round
     }
@@ -195,10 +208,10 @@ fn stream(
                         let uploads = front.uploads();
                         let uploads = uploads.with_handle(&handle);
                         match way {
-                            Way::InPlace => uploads
+                            Way::Copied => uploads.write_image(image, &source).map_err(failed),
+                            _ => uploads
                                 .write_image_with(image, &ImageWrite::default(), |_| Ok(()))
                                 .map_err(failed),
-                            _ => uploads.write_image(image, &source).map_err(failed),
                         }?;
                     }
                     Ok(())
@@ -225,8 +238,13 @@ fn stream(
     Ok(took)
 }
 
-/// Submits frames until it is over.
-fn frames(front: &Front, device: &Device, is_over: &AtomicBool) -> Result<Vec<Frame>, Failure> {
+/// Submits frames until it is over. Each of them reads the counters, if there are any.
+fn frames(
+    front: &Front,
+    device: &Device,
+    counters: Option<&Buffer<Device>>,
+    is_over: &AtomicBool,
+) -> Result<Vec<Frame>, Failure> {
     let mut frames = Vec::with_capacity(4096);
     while frames.is_empty() || !is_over.load(Relaxed) {
         let frame = front.begin_frame().map_err(failed)?;
@@ -239,7 +257,10 @@ fn frames(front: &Front, device: &Device, is_over: &AtomicBool) -> Result<Vec<Fr
         let submitted = began.elapsed();
         front.wait(drawn).map_err(failed)?;
         let done = began.elapsed() - submitted;
+        let read = counters.map(|counters| front.reads().read_buffer(counters, 0, COUNTERS));
+        let read = read.transpose().map_err(failed)?;
         frame.end().map_err(failed)?;
+        drop(read);
         frames.push(Frame { submit: submitted, done });
         std::thread::sleep(PACE.saturating_sub(began.elapsed()));
     }

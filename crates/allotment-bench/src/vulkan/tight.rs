@@ -1,8 +1,8 @@
 //! A device whose memory is made up, so that its heaps can be full.
 //!
-//! A software device has one heap that no program fills. So contenders are told of the memory types of a discrete GPU with a window
-//! for the CPU, and what they allocate is taken from heaps of these sizes, or refused; the bytes come from the driver's first
-//! memory type, whichever it is.
+//! A software device has one heap that no program fills. So contenders are told of the memory types of a discrete GPU with a
+//! window for the CPU, and what they allocate is taken from heaps of these sizes, or refused; the bytes come from the driver's
+//! first memory type, whichever it is.
 //!
 //! ```text
 //!   type 0   device-local                             heap 0   1 GiB

@@ -1,4 +1,5 @@
-//! Observers that come and go: readers of events, recorders, viewers, and objects and callbacks that call back into the library.
+//! Observers that come and go: readers of events, recorders, viewers, and objects and callbacks that call back into the
+//! library.
 
 #[cfg(feature = "recorder")]
 use core::time::Duration;

@@ -6,9 +6,9 @@
 //!   Worker   one thread, its buffers and images, and the bytes that they should have
 //! ```
 //!
-//! Each buffer and image belongs to one worker, which orders its own uses of it as an application does. The steps of all of them move
-//! all of them. So a message about a hazard, and a byte that is not what was written, is the library's. A write that is
-//! refused since the buffer is moved is a finding too: nobody could wait for its end.
+//! Each buffer and image belongs to one worker, which orders its own uses of it as an application does. The steps of all of
+//! them move all of them. So a message about a hazard, and a byte that is not what was written, is the library's. A write that
+//! is refused since the buffer is moved is a finding too: nobody could wait for its end.
 
 mod images;
 

@@ -126,7 +126,8 @@ pub enum ExpectedLifetime {
 /// not moved while it is mapped.
 ///
 /// In the default pools, movable allocations have blocks of their own, so that no pinned one keeps a block from being
-/// emptied; so have the resources of [`Defragmenter`](crate::memory::Defragmenter)s. Where no block can be had, they share. In a custom pool they share, unless
+/// emptied; so have the resources of [`Defragmenter`](crate::memory::Defragmenter)s. Where no block can be had, they share. In
+/// a custom pool they share, unless
 /// [`PoolDesc::separate_movable`](crate::PoolDesc::separate_movable) is set: a block with one pinned allocation is never
 /// emptied.
 ///

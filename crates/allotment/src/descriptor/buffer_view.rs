@@ -47,9 +47,9 @@ impl<D: DescriptorDevice> BufferView<D> {
     ///
     /// [`DescriptorError::BufferUsage`] for a buffer that was not created for it, and [`DescriptorError::NoAddress`] where
     /// descriptors need its address; [`DescriptorError::BadRange`], [`DescriptorError::Misaligned`] where the range breaks a
-    /// rule of its [use](crate::device::BufferUse), [`DescriptorError::BadStride`]; [`DescriptorError::WrongKind`] for a heap of
-    /// another type; [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`]; or the device's error for a page of
-    /// the heap.
+    /// rule of its [use](crate::device::BufferUse), [`DescriptorError::BadStride`]; [`DescriptorError::WrongKind`] for a heap
+    /// of another type; [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`]; or the device's error for a page
+    /// of the heap.
     #[inline(never)]
     #[track_caller]
     pub fn new(
@@ -78,8 +78,8 @@ impl<D: DescriptorDevice> BufferView<D> {
         self.view.shown().buffer()
     }
 
-    /// Returns the address of the view's descriptor in its CPU heap (`D3D12_CPU_DESCRIPTOR_HANDLE`), to copy it from there. 0 if
-    /// the device has no such addresses. That of a relocatable buffer is valid as long as the buffer's
+    /// Returns the address of the view's descriptor in its CPU heap (`D3D12_CPU_DESCRIPTOR_HANDLE`), to copy it from there. 0
+    /// if the device has no such addresses. That of a relocatable buffer is valid as long as the buffer's
     /// [handle](crate::memory::Resource::handle).
     ///
     /// # Errors

@@ -45,8 +45,8 @@ impl<D: DescriptorDevice> ImageView<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::InvalidView`], with the rule that the description breaks; [`DescriptorError::WrongKind`] for a heap of
-    /// another type; [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`] for an image or a heap of another
+    /// [`DescriptorError::InvalidView`], with the rule that the description breaks; [`DescriptorError::WrongKind`] for a heap
+    /// of another type; [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`] for an image or a heap of another
     /// device or tracker; or the device refuses the view.
     #[inline(never)]
     #[track_caller]

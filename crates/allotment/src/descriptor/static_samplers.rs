@@ -1,5 +1,5 @@
-//! Samplers that are a part of a pipeline layout: immutable samplers on Vulkan, static samplers on Direct3D 12. Shaders see them
-//! by their number, without a heap, a descriptor or an index.
+//! Samplers that are a part of a pipeline layout: immutable samplers on Vulkan, static samplers on Direct3D 12. Shaders see
+//! them by their number, without a heap, a descriptor or an index.
 
 use core::fmt;
 use core::ops::Deref;
@@ -49,8 +49,8 @@ impl<D: DescriptorDevice> StaticSamplers<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::InvalidSampler`], or [`DescriptorError::Device`] where there are more than a pipeline can have, or the
-    /// device refuses one. None exists in that case.
+    /// [`DescriptorError::InvalidSampler`], or [`DescriptorError::Device`] where there are more than a pipeline can have, or
+    /// the device refuses one. None exists in that case.
     #[inline(never)]
     pub fn new(memory: &OwningAllocator<D>, samplers: &[SamplerDesc]) -> Result<Self, DescriptorError> {
         samplers.iter().try_for_each(SamplerDesc::check).map_err(DescriptorError::InvalidSampler)?;

@@ -86,8 +86,9 @@ impl<D: DescriptorDevice> TexelBufferView<D> {
         })
     }
 
-    /// Returns the address of the view's descriptor in its CPU heap (`D3D12_CPU_DESCRIPTOR_HANDLE`). 0 if the device has no such
-    /// addresses. That of a relocatable buffer is valid as long as the buffer's [handle](crate::memory::Resource::handle).
+    /// Returns the address of the view's descriptor in its CPU heap (`D3D12_CPU_DESCRIPTOR_HANDLE`). 0 if the device has no
+    /// such addresses. That of a relocatable buffer is valid as long as the buffer's
+    /// [handle](crate::memory::Resource::handle).
     ///
     /// # Errors
     ///

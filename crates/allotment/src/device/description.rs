@@ -167,8 +167,8 @@ pub enum DescriptorTypeReason {
     /// every device. Create a view ([`ImageViewUse::InputAttachment`](super::ImageViewUse::InputAttachment)), and bind its
     /// handle by a descriptor set of the application's own.
     InputAttachment,
-    /// Not every driver that has them has them in mutable slots or updates them after they are bound. Pass the device address of
-    /// the acceleration structure to shaders, which convert it, or bind it by a descriptor set of the application's own.
+    /// Not every driver that has them has them in mutable slots or updates them after they are bound. Pass the device address
+    /// of the acceleration structure to shaders, which convert it, or bind it by a descriptor set of the application's own.
     AccelerationStructure,
     /// The bytes of an inline uniform block are in the set itself, so that it is no slot of constant size. Use a uniform
     /// buffer, or push constants.

@@ -2,7 +2,8 @@
 //!
 //! A thread writes an event while it holds the lock that the change happened under, so the events of a pool are in the
 //! order of its changes. The log has one lock, which is held for the few stores of an event and never while user code
-//! or a driver runs, so a thread that finds it taken tries again rather than to sleep; its reader takes all events out at once, by exchanging two lists.
+//! or a driver runs, so a thread that finds it taken tries again rather than to sleep; its reader takes all events out at
+//! once, by exchanging two lists.
 //!
 //! The log is bounded. When its reader is too slow, the log begins a new *epoch*: it refuses the events of each pool
 //! until that pool has announced its whole state again, which the next frame end or call of `maintain` makes it do. So
@@ -339,8 +340,8 @@ impl EventSource {
     }
 }
 
-/// Writes the state of a part, under its lock: at once, or piece by piece, where the part sees to it that what changes in between
-/// is told right.
+/// Writes the state of a part, under its lock: at once, or piece by piece, where the part sees to it that what changes in
+/// between is told right.
 #[derive(Debug)]
 pub(crate) struct Announcement {
     log: EventLog,

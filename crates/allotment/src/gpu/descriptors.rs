@@ -259,8 +259,8 @@ impl<D: DescriptorDevice> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`BufferView::new`], and of [`descriptors`](Self::descriptors). On a device whose shaders see no heaps, the
-    /// view has no descriptor.
+    /// The errors of [`BufferView::new`], and of [`descriptors`](Self::descriptors). On a device whose shaders see no heaps,
+    /// the view has no descriptor.
     #[inline(never)]
     #[track_caller]
     pub fn create_buffer_view(

@@ -35,8 +35,8 @@ pub(super) struct Levels {
 
 impl<D: Device> Gpu<D> {
     /// Attaches a reader to the events of this `Gpu`: those of its [allocator](crate::Allocator::subscribe) and of its
-    /// descriptor heaps, its submissions and their completion, its waits for the GPU, and at the end of each frame how full its deletion
-    /// queue and its rings are.
+    /// descriptor heaps, its submissions and their completion, its waits for the GPU, and at the end of each frame how full
+    /// its deletion queue and its rings are.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

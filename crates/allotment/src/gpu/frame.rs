@@ -486,9 +486,9 @@ impl<D: Device> Frame<D> {
         Ok(point)
     }
 
-    /// Ends the frame: closes it, submits pending [reads](Gpu::reads), reclaims what the GPU has completed (resources, upload pages, descriptors, samplers,
-    /// readback ranges, command allocators), ends the allocator's frame, does maintenance, and a step of
-    /// defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
+    /// Ends the frame: closes it, submits pending [reads](Gpu::reads), reclaims what the GPU has completed (resources, upload
+    /// pages, descriptors, samplers, readback ranges, command allocators), ends the allocator's frame, does maintenance, and a
+    /// step of defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
     ///
     /// Defragmentation is skipped while another recording is open that may write; one that [only
     /// reads](Self::only_reads) keeps nothing from moving. Where another thread opens one during the call, nothing is moved

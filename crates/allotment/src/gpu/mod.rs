@@ -60,9 +60,9 @@
 //! seconds, and for longer only as long as it completes something; what was retired is destroyed. What a GPU that hangs
 //! may still use is leaked. Buffers and images that are still alive keep
 //! the allocator and the device alive, and are destroyed when they are dropped. They are passed to the
-//! [leak handler](crate::memory::reports::LeakHandler) at that moment, and descriptors that were not given back too, since nothing else
-//! would ever tell of one that was forgotten: drop resources before the last `Gpu`. A program that wants to know that the
-//! GPU has completed calls [`Gpu::wait_idle`] before.
+//! [leak handler](crate::memory::reports::LeakHandler) at that moment, and descriptors that were not given back too, since
+//! nothing else would ever tell of one that was forgotten: drop resources before the last `Gpu`. A program that wants to know
+//! that the GPU has completed calls [`Gpu::wait_idle`] before.
 
 mod commands;
 mod desc;

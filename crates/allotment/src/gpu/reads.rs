@@ -10,7 +10,8 @@ use crate::upload::{ReadError, ReadHandle, ReadQueue, ReadStatistics, ReadStatus
 /// Reads of buffers and images, batched into few submissions. Returned by [`Gpu::reads`](super::Gpu::reads).
 ///
 /// The end of a frame submits the reads that are pending as one copy, which waits for all that any queue was given before,
-/// pending uploads included, but not for what is [streamed](crate::upload::UploadHandle::streamed) to other resources; the bytes are there some frames later, and no call waits for them. A program without frames calls
+/// pending uploads included, but not for what is [streamed](crate::upload::UploadHandle::streamed) to other resources; the
+/// bytes are there some frames later, and no call waits for them. A program without frames calls
 /// [`submit`](Self::submit). The resource may be dropped right after the call. Until it is submitted, a read is an open
 /// recording: nothing is destroyed and nothing moves meanwhile.
 ///
@@ -145,7 +146,8 @@ impl<'a, D: Device> Reads<'a, D> {
     ///
     /// # Errors
     ///
-    /// [`ReadError`], [`WrongTracker`](ReadError::WrongTracker) for a read of another `Gpu`; the handle can be waited for again after [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut).
+    /// [`ReadError`], [`WrongTracker`](ReadError::WrongTracker) for a read of another `Gpu`; the handle can be waited for
+    /// again after [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut).
     #[inline(never)]
     pub fn wait(&self, read: &ReadHandle) -> Result<Vec<u8>, ReadError> {
         self.wait_for(read)?;

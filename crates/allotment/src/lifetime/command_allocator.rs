@@ -11,8 +11,8 @@ use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
 use crate::device::{CommandAllocator, QueueIndex};
 
-/// A pool of the command allocators of a queue. Each is handed to one recording at a time, and again only after the submission of
-/// the previous recording has completed, or at once if that recording was discarded.
+/// A pool of the command allocators of a queue. Each is handed to one recording at a time, and again only after the submission
+/// of the previous recording has completed, or at once if that recording was discarded.
 ///
 /// [`begin`](Self::begin) resets the allocator on the calling thread, with no lock held. The pool has as many
 /// allocators as were ever in use at once; of the free ones it keeps at most the number given to

@@ -25,8 +25,8 @@
 //! Reclaiming with nothing ready costs a lock, a look at each shard, and a driver call for each queue with work in
 //! flight, however many items wait; tied items that still wait are in `waiting.rs`. None of it allocates once the highest
 //! number of pending items was reached, and the highest number of points and recordings that tied ones waited for;
-//! [`trim`](ReleaseQueue::trim) frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
-//! threads, takes 40 bytes.
+//! [`trim`](ReleaseQueue::trim) frees that capacity. An item takes its own size, and a run of items with the same stamp,
+//! uninterrupted by other threads, takes 40 bytes.
 
 mod drain;
 

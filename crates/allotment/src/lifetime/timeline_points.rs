@@ -33,8 +33,8 @@ impl TimelinePoints {
     pub const ROOM: [TimelinePoint; Self::MAX_QUEUES] =
         [TimelinePoint { queue: QueueIndex(0), value: TimelineValue(0) }; Self::MAX_QUEUES];
 
-    /// Adds a point. Of two points on one queue the later is kept. A point of a queue beyond [`MAX_QUEUES`](Self::MAX_QUEUES) is
-    /// ignored: no [`SubmissionTracker`](super::SubmissionTracker) has such a queue.
+    /// Adds a point. Of two points on one queue the later is kept. A point of a queue beyond [`MAX_QUEUES`](Self::MAX_QUEUES)
+    /// is ignored: no [`SubmissionTracker`](super::SubmissionTracker) has such a queue.
     pub fn insert(&mut self, point: TimelinePoint) {
         if let Some(value) = self.values.get_mut(usize::from(point.queue.0)) {
             // A queue completes its submissions in order, so the later point implies the earlier one.
@@ -51,7 +51,8 @@ impl TimelinePoints {
         })
     }
 
-    /// Returns the value on a queue's timeline, 0 if there is no point. `None` for a queue beyond [`MAX_QUEUES`](Self::MAX_QUEUES).
+    /// Returns the value on a queue's timeline, 0 if there is no point. `None` for a queue beyond
+    /// [`MAX_QUEUES`](Self::MAX_QUEUES).
     pub(super) fn value(&self, queue: QueueIndex) -> Option<TimelineValue> {
         self.values.get(usize::from(queue.0)).copied().map(TimelineValue)
     }

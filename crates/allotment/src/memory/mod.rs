@@ -30,8 +30,8 @@
 //!
 //! A request that finds a free range, and a free, take one lock, one search and no heap allocation once the pool has
 //! seen its peak: together some 90 ns where a freed range waited for the request, and some 200 where a block is searched
-//! (`docs/measurements/2026-11-28-general-path.md`). The location of an allocation is read without a lock. Host memory: 32 bytes a record, 32 a
-//! detail, 64 a label, and 40 a region.
+//! (`docs/measurements/2026-11-28-general-path.md`). The location of an allocation is read without a lock. Host memory: 32
+//! bytes a record, 32 a detail, 64 a label, and 40 a region.
 
 mod allocator;
 mod block_set;

@@ -10,8 +10,8 @@
 //!
 //! A block is emptied whole or not at all, and only by a run that moves all of its allocations. So each group has default
 //! pools of its own, and with them blocks of its own, as pinned allocations have. Where more than three Defragmenters live,
-//! the fourth shares the pools of the first, and so on; blocks with resources of both stay. So do blocks of a custom pool with allocations of several
-//! movers, and those that a request shares at last where no block can be allocated.
+//! the fourth shares the pools of the first, and so on; blocks with resources of both stay. So do blocks of a custom pool with
+//! allocations of several movers, and those that a request shares at last where no block can be allocated.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;

@@ -50,8 +50,8 @@ impl Writers {
         WriterId(self.last.fetch_add(1, Relaxed))
     }
 
-    /// Marks a resource as written by an uploader, once no copy out of it is being submitted: that takes as long as a call of the
-    /// driver, and the caller holds no lock.
+    /// Marks a resource as written by an uploader, once no copy out of it is being submitted: that takes as long as a call of
+    /// the driver, and the caller holds no lock.
     pub(crate) fn write(
         self: &Arc<Self>,
         resource: AllocationId,

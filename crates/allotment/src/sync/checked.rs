@@ -1,6 +1,7 @@
 //! The one switch between the standard library's atomics and those of a model checker (loom), for `lifetime`.
 //!
-//! Built with `--cfg allotment_loom` (see `.ci/loom`), code on top of these types is run in every order that the memory model allows.
+//! Built with `--cfg allotment_loom` (see `.ci/loom`), code on top of these types is run in every order that the memory model
+//! allows.
 
 #[cfg(allotment_loom)]
 pub(crate) use loom::{

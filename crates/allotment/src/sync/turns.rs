@@ -10,9 +10,10 @@
 //!
 //! # Threads that contend
 //!
-//! Where threads do nothing but take the lock for nanoseconds, the fairest order is the slowest: each time that the lock goes to
-//! another thread, so does all that it guards, line by line, for as long as that thread finds lines that the other one wrote.
-//! Two threads that took turns after each operation did a fifth of what one does, and four a tenth; so does a plain mutex.
+//! Where threads do nothing but take the lock for nanoseconds, the fairest order is the slowest: each time that the lock goes
+//! to another thread, so does all that it guards, line by line, for as long as that thread finds lines that the other one
+//! wrote. Two threads that took turns after each operation did a fifth of what one does, and four a tenth; so does a plain
+//! mutex.
 //!
 //! ```text
 //!   turns of one operation     A·B·A·B·A·B·          · the data goes from one cache to the other

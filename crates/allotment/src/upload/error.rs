@@ -222,9 +222,9 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// Another [`Uploader`](super::Uploader) writes the resource, an image or an exclusive buffer, or has copies to it on their way.
-    /// Call its [`submit`](super::Uploader::submit) first, for what was streamed again once it has arrived; or use one uploader for a
-    /// resource.
+    /// Another [`Uploader`](super::Uploader) writes the resource, an image or an exclusive buffer, or has copies to it on
+    /// their way. Call its [`submit`](super::Uploader::submit) first, for what was streamed again once it has arrived; or use
+    /// one uploader for a resource.
     OtherUploader {
         /// Name of the target, if it has one.
         name: ShortName,

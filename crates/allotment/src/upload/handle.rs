@@ -37,8 +37,8 @@ pub enum UploadStatus {
     Arrived,
     /// A write was [cancelled](UploadHandle::cancel). What was staged before has arrived.
     Cancelled,
-    /// A write failed, or staged bytes were [discarded](super::Uploader::discard), or the device was lost: write them again, with a
-    /// new handle. This one stays lost.
+    /// A write failed, or staged bytes were [discarded](super::Uploader::discard), or the device was lost: write them again,
+    /// with a new handle. This one stays lost.
     Lost,
 }
 
@@ -57,9 +57,9 @@ impl UploadStatus {
 /// [callbacks](Self::on_finish) are called, by the threads that use the uploader, by
 /// [`Uploader::poll`](super::Uploader::poll), and with a `Gpu` at the end of each frame.
 ///
-/// It is about the copies. An [exclusive](crate::device::SharingMode::Exclusive) resource that a queue of another family wrote is
-/// handed over by the next [`Uploader::submit`](super::Uploader::submit), and work that reads it waits for the points which that returns.
-/// `Frame::submit` and `Gpu::submit` do both.
+/// It is about the copies. An [exclusive](crate::device::SharingMode::Exclusive) resource that a queue of another family wrote
+/// is handed over by the next [`Uploader::submit`](super::Uploader::submit), and work that reads it waits for the points which
+/// that returns. `Frame::submit` and `Gpu::submit` do both.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -129,15 +129,16 @@ impl UploadHandle {
         Self::default()
     }
 
-    /// Creates a handle whose writes are streamed: no frame waits for them, also none that is submitted later. The program uses what
-    /// they write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands that use it
-    /// before see old or new bytes; on Vulkan that is a race.
+    /// Creates a handle whose writes are streamed: no frame waits for them, also none that is submitted later. The program
+    /// uses what they write once the handle has [arrived](UploadStatus::Arrived), in work that it submits afterwards. Commands
+    /// that use it before see old or new bytes; on Vulkan that is a race.
     ///
-    /// Some do wait on the GPU: frames that wait for other uploads over the same queue, which come behind; reads of what is being
-    /// streamed (`Gpu::reads`) and steps of defragmentation, with the frames behind them.
+    /// Some do wait on the GPU: frames that wait for other uploads over the same queue, which come behind; reads of what is
+    /// being streamed (`Gpu::reads`) and steps of defragmentation, with the frames behind them.
     ///
-    /// For textures of a world that loads while one plays. Without it, the GPU does not begin a frame before all bytes are there
-    /// that were written before the frame's submission. [`UploaderDesc`](super::UploaderDesc) can limit what is streamed in a frame.
+    /// For textures of a world that loads while one plays. Without it, the GPU does not begin a frame before all bytes are
+    /// there that were written before the frame's submission. [`UploaderDesc`](super::UploaderDesc) can limit what is streamed
+    /// in a frame.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

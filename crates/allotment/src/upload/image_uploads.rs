@@ -12,8 +12,8 @@
 //!
 //! A copy has to name the state that the subresource is in. The library knows that state, unless the program said that it
 //! changes it ([`Image::forget_state`]): then the whole subresource has to be written, with all its aspects, and what it had
-//! before is discarded where the API can say so. Each piece takes the state when its copy is added to a batch, under the lock of
-//! the lane, so copies of several threads are recorded in the order of their states.
+//! before is discarded where the API can say so. Each piece takes the state when its copy is added to a batch, under the lock
+//! of the lane, so copies of several threads are recorded in the order of their states.
 //!
 //! An exclusive image may belong to another family than the queue for images: `lane/hand_over.rs` says which queue copies to it
 //! then.
@@ -58,9 +58,10 @@ impl<D: Device> Uploader<D> {
     /// blocks. The bytes are in place when the points that [`submit`](Self::submit) returns are reached.
     ///
     /// The CPU copies them into the image at once where the device can and the image is new: no work was given what is written
-    /// ([`UploaderDesc::copies_from_host`](super::UploaderDesc::copies_from_host)). Elsewhere they are staged. Where the image has been used before, the copies
-    /// wait for all work that any queue was given before this call, except what is [streamed](UploadHandle::streamed) to others. A program whose own commands use an image before its first
-    /// upload says so by [`Image::set_state`] or [`Image::forget_state`].
+    /// ([`UploaderDesc::copies_from_host`](super::UploaderDesc::copies_from_host)). Elsewhere they are staged. Where the image
+    /// has been used before, the copies wait for all work that any queue was given before this call, except what is
+    /// [streamed](UploadHandle::streamed) to others. A program whose own commands use an image before its first upload says so
+    /// by [`Image::set_state`] or [`Image::forget_state`].
     ///
     /// A write that fails leaves the rest of the texels as they were; but where it writes all of a mip level of an
     /// [exclusive](crate::device::SharingMode::Exclusive) image over a queue of another family, the rest of that is undefined.
@@ -86,8 +87,8 @@ impl<D: Device> Uploader<D> {
     /// [`UploadError::ImageCopy`] where the image has no such part or cannot be written, or where the queue cannot leave it in
     /// the state after the write; [`UploadError::Size`] for another number of bytes; [`UploadError::UnknownState`] where texels
     /// would have to be kept of a mip level in a state that is not known. Nothing is staged then. The errors of
-    /// [`initialize`](Self::initialize) else: where staging memory is [waited](super::WhenFull::Wait) for, some of the texels may
-    /// be written.
+    /// [`initialize`](Self::initialize) else: where staging memory is [waited](super::WhenFull::Wait) for, some of the texels
+    /// may be written.
     #[inline(never)]
     pub fn write_image(
         &self,
@@ -251,7 +252,8 @@ impl<D: Device> Uploader<D> {
             }
             // After that: what others copied on another queue is submitted.
             if is_used || write_of.held.is_some() && write_of.is_used(regions.clone()) {
-                // It may be in use: by work of any queue. What is streamed to it goes over the same queue, where one lane has it.
+                // It may be in use: by work of any queue. What is streamed to it goes over the same queue, where one lane has
+                // it.
                 let points = self.tracker().submitted();
                 write_of.points =
                     if write_of.held.is_some() { points } else { self.without_streamed(points) };

@@ -87,17 +87,18 @@ pub struct UploaderStatistics {
 ///
 /// # Several uploaders
 ///
-/// An image has one uploader at a time, and so has an [exclusive](crate::device::SharingMode::Exclusive) buffer. Another one may
-/// write it once no write goes on and [`submit`](Self::submit) has submitted the copies, and handed over what is exclusive; what was
+/// An image has one uploader at a time, and so has an [exclusive](crate::device::SharingMode::Exclusive) buffer. Another one
+/// may write it once no write goes on and [`submit`](Self::submit) has submitted the copies, and handed over what is
+/// exclusive; what was
 /// [streamed](UploadHandle::streamed) is handed over by the first `submit` after it has arrived. Before that, its writes return
 /// [`UploadError::OtherUploader`]. On the GPU it waits for the first one's points ([`wait_for`](Self::wait_for)).
 ///
 /// # Queue families
 ///
-/// [Exclusive](crate::device::SharingMode::Exclusive) buffers and images may be written over a queue of another family than that
-/// of the first graphics queue, to which they belong afterwards. [`submit`](Self::submit) hands over what was written: the
-/// copying queue releases it, and the first graphics queue acquires it, so its later work comes after the uploads. Batches that
-/// are submitted earlier hand nothing over.
+/// [Exclusive](crate::device::SharingMode::Exclusive) buffers and images may be written over a queue of another family than
+/// that of the first graphics queue, to which they belong afterwards. [`submit`](Self::submit) hands over what was written:
+/// the copying queue releases it, and the first graphics queue acquires it, so its later work comes after the uploads. Batches
+/// that are submitted earlier hand nothing over.
 ///
 /// Once the device is lost, staged data is discarded, so that it keeps no target alive, and every write and
 /// submission returns [`DeviceError::Lost`].
@@ -723,8 +724,8 @@ impl<D: Device> Uploader<D> {
 
     /// Ends a frame: as much may be streamed again as
     /// [`UploaderDesc::streamed_bytes_per_frame`](super::UploaderDesc::streamed_bytes_per_frame) and
-    /// [`streamed_time_per_frame`](super::UploaderDesc::streamed_time_per_frame) say. With a `Gpu`, each end of a frame does this
-    /// for its uploader. Waits for nothing.
+    /// [`streamed_time_per_frame`](super::UploaderDesc::streamed_time_per_frame) say. With a `Gpu`, each end of a frame does
+    /// this for its uploader. Waits for nothing.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -798,8 +799,8 @@ impl<D: Device> Uploader<D> {
 impl<D: Device> Drop for Uploader<D> {
     fn drop(&mut self) {
         self.lanes().for_each(Lane::discard);
-        // Hands over what was submitted and arrives: its family would find it undefined otherwise. Where the queues refuse that,
-        // nothing more can be done.
+        // Hands over what was submitted and arrives: its family would find it undefined otherwise. Where the queues refuse
+        // that, nothing more can be done.
         _ = self.submit_all();
         self.tracker().visit_orphans();
         self.finish_handles();

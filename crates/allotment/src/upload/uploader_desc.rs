@@ -32,19 +32,19 @@ pub struct UploaderDesc {
     /// of [exclusive](crate::device::SharingMode::Exclusive) ones is handed over to the family of the first graphics queue.
     pub queue: Option<QueueIndex>,
     /// The queue that copies to images. Default: the first graphics queue, or the first queue if there is none. A transfer
-    /// queue copies beside rendering. What it writes of [exclusive](crate::device::SharingMode::Exclusive) images is handed over
-    /// to the family of the first graphics queue, which copies boxes of them that keep other texels of a mip level.
+    /// queue copies beside rendering. What it writes of [exclusive](crate::device::SharingMode::Exclusive) images is handed
+    /// over to the family of the first graphics queue, which copies boxes of them that keep other texels of a mip level.
     pub image_queue: Option<QueueIndex>,
     /// After so many bytes of [streamed](super::UploadHandle::streamed) writes, threads that stream wait for the next frame;
-    /// others do not. For each queue, by all threads together. A piece of a write that has begun is staged, so a frame may have an
-    /// eighth of the staging memory more for each thread. Default: `u64::MAX`, no limit.
+    /// others do not. For each queue, by all threads together. A piece of a write that has begun is staged, so a frame may
+    /// have an eighth of the staging memory more for each thread. Default: `u64::MAX`, no limit.
     ///
-    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). Where 100 ms pass without either, there
-    /// is no limit until the next. With [`WhenFull::Refuse`] there is no limit.
+    /// `Frame::end` ends a frame, or [`Uploader::next_frame`](super::Uploader::next_frame). Where 100 ms pass without either,
+    /// there is no limit until the next. With [`WhenFull::Refuse`] there is no limit.
     pub streamed_bytes_per_frame: u64,
-    /// After a queue has worked so long at streamed writes since the end of the last frame, threads that stream wait for the next
-    /// one. As the CPU sees it: from the submission of a batch, or the end of the batch before, to its end. A batch that is
-    /// submitted is executed, so a frame may have one or two more. For images on the queue that also draws. Default:
+    /// After a queue has worked so long at streamed writes since the end of the last frame, threads that stream wait for the
+    /// next one. As the CPU sees it: from the submission of a batch, or the end of the batch before, to its end. A batch that
+    /// is submitted is executed, so a frame may have one or two more. For images on the queue that also draws. Default:
     /// `Duration::MAX`, no limit.
     pub streamed_time_per_frame: Duration,
     /// The policy if staging memory is full of pending bytes. Default: wait, at most a second for each batch.

@@ -24,7 +24,8 @@
 //!
 //! Allocating a slot takes one atomic operation and freeing it one, on memory that other threads seldom write
 //! (`magazines`): 7 to 15 ns together. A run takes a lock, and a look at each page with runs and at each thread's free
-//! slots. A new page is a heap of the driver. A range that is dropped takes two locks, one of them for all heaps of the process.
+//! slots. A new page is a heap of the driver. A range that is dropped takes two locks, one of them for all heaps of the
+//! process.
 
 mod events;
 mod magazines;

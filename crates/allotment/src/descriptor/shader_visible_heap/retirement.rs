@@ -159,8 +159,8 @@ impl<'a, D: DescriptorDevice> Batch<'a, D> {
     #[inline]
     fn clear(&mut self, index: u32) {
         let shared = self.shared;
-        // Not in the batch meanwhile: where the device panics, the queue drops what else is ready before it drops the batch, and
-        // a destructor may call the heap, or drop it.
+        // Not in the batch meanwhile: where the device panics, the queue drops what else is ready before it drops the batch,
+        // and a destructor may call the heap, or drop it.
         let live = self.live.take().unwrap_or_else(|| shared.read());
         if let Some(live) = &*live {
             shared.clear_in(live, WriteTarget::Slot(index), 1);

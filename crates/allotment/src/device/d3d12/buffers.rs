@@ -44,8 +44,8 @@ pub(super) fn bits(flags: D3D12_RESOURCE_FLAGS) -> u64 {
     flags.0.unsigned_abs().into()
 }
 
-/// Returns what shaders may see a resource as, if it is a buffer. All buffers can be read, except those of acceleration structures,
-/// whose contents are opaque.
+/// Returns what shaders may see a resource as, if it is a buffer. All buffers can be read, except those of acceleration
+/// structures, whose contents are opaque.
 fn view_uses(info: &ResourceInfo<'_>) -> BufferViewUses {
     let flags = info.desc.Flags;
     let ray_tracing = flags.contains(D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE)

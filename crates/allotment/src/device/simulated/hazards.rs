@@ -19,8 +19,9 @@
 //!
 //! # What is not checked
 //!
-//! Accesses by the CPU, since it has addresses, but for its [writes of images](super::images); and accesses of one queue to what an earlier submission of it accessed:
-//! every backend separates its own submissions by barriers, and how the application's commands do that is not known.
+//! Accesses by the CPU, since it has addresses, but for its [writes of images](super::images); and accesses of one queue to
+//! what an earlier submission of it accessed: every backend separates its own submissions by barriers, and how the
+//! application's commands do that is not known.
 
 use core::ops::Range;
 use std::sync::Arc;

@@ -171,8 +171,8 @@ impl SimulatedGpu {
     /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
     pub const NO_DEVICE_ADDRESS: u64 = 1 << 5;
 
-    /// A [usage](super::BufferDesc::usage) of this device's buffers: shaders may not write the buffer, as in Direct3D 12 without
-    /// `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`.
+    /// A [usage](super::BufferDesc::usage) of this device's buffers: shaders may not write the buffer, as in Direct3D 12
+    /// without `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`.
     pub const NO_UNORDERED_ACCESS: u64 = 1 << 6;
 
     /// A usage of this device's [buffers](super::BufferDesc::usage) and [images](super::ImageDesc::usage): the resource

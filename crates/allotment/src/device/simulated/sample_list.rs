@@ -21,7 +21,8 @@ const ENTRY: u64 = 20;
 /// filters are.
 ///
 /// An entry of the list is five numbers of 4 bytes: the coordinates `u`, `v` and `w` and the mip level as `f32`, then
-/// the number of the texel of the picture that is written. Of a 2D texture, `w` is not used; of a cube, all three are a direction.
+/// the number of the texel of the picture that is written. Of a 2D texture, `w` is not used; of a cube, all three are a
+/// direction.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedSampleList<'a> {
     /// The shader-visible heap of the texture's descriptor.

@@ -38,8 +38,8 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     type Sampler: Debug + Send + Sync;
     /// A view of a buffer as texels: a driver object, or its description.
     type TexelBufferView: Debug + Send + Sync + 'static;
-    /// Samplers that are a part of a pipeline layout: a descriptor set layout with immutable samplers, or the static samplers of
-    /// a root signature.
+    /// Samplers that are a part of a pipeline layout: a descriptor set layout with immutable samplers, or the static samplers
+    /// of a root signature.
     type StaticSamplers: Debug + Send + Sync + 'static;
     /// The API's description of how shaders see an image, without the image: so that the library can describe the image
     /// again after a move has given it another handle.

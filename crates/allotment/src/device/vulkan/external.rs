@@ -14,8 +14,8 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::HandleType`] if `handle_type` is not exactly one file descriptor type,
-    /// [`DeviceError::ExternalMemoryNotEnabled`] if `VK_KHR_external_memory_fd` is not enabled (or `VK_EXT_external_memory_dma_buf`,
-    /// for that type), otherwise the driver's error.
+    /// [`DeviceError::ExternalMemoryNotEnabled`] if `VK_KHR_external_memory_fd` is not enabled (or
+    /// `VK_EXT_external_memory_dma_buf`, for that type), otherwise the driver's error.
     ///
     /// # Safety
     ///

@@ -141,8 +141,8 @@ impl HostCopies {
     }
 }
 
-/// Returns true for formats of several planes. They are left to staging: NVIDIA's driver (580 on an H200) copies the bytes of each
-/// plane to where the first one is.
+/// Returns true for formats of several planes. They are left to staging: NVIDIA's driver (580 on an H200) copies the bytes of
+/// each plane to where the first one is.
 pub(super) fn is_planar(format: vk::Format) -> bool {
     matches!(texel_layout(format), TexelLayout::Planar(_))
 }

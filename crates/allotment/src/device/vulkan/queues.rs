@@ -188,7 +188,8 @@ impl Queues {
         // The point of the last batch would be enough for Vulkan. But Mesa's emulation of timelines, which lavapipe has,
         // still touches the timelines that a batch waited for after it has signalled the batch's own: its thread crashes
         // where they are destroyed already. The thread takes batches in order, so an empty one comes after all of that.
-        // SAFETY: it has no commands and waits for nothing. Other code uses the queue only under its lock, which needs the device.
+        // SAFETY: it has no commands and waits for nothing. Other code uses the queue only under its lock, which needs the
+        // device.
         let value = match unsafe { self.submit_commands(device, index, &[], &[]) } {
             Err(DeviceError::Lost) => return Err(DeviceError::Lost),
             // Where there is no memory for one batch more, what Vulkan asks for has to do.

@@ -161,12 +161,13 @@ impl EnabledFeatures {
     /// Some features are left to the application. It adds these, by [`DeviceDesc::with_enabled`], if it enables
     /// them: [`FRAGMENT_SHADING_RATE`](Self::FRAGMENT_SHADING_RATE), [`FRAGMENT_DENSITY_MAP`](Self::FRAGMENT_DENSITY_MAP)
     /// and [`ATTACHMENT_FEEDBACK_LOOP`](Self::ATTACHMENT_FEEDBACK_LOOP), which the
-    /// library itself does not use; [`DEBUG_UTILS`](Self::DEBUG_UTILS), without which names do not reach the validation layer, belongs to the
-    /// instance, [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY) changes how queues and resources are created, and
+    /// library itself does not use; [`DEBUG_UTILS`](Self::DEBUG_UTILS), without which names do not reach the validation layer,
+    /// belongs to the instance, [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY) changes how queues and resources are created, and
     /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow.
     /// [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) changes the application's shaders; it is noticed in
-    /// [`core_features`](Supported::core_features), and in structures that are [merged](Supported::merge_into). On an instance of Vulkan 1.0 features
-    /// can be queried with an extension only, so that just [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION),
+    /// [`core_features`](Supported::core_features), and in structures that are [merged](Supported::merge_into). On an instance
+    /// of Vulkan 1.0 features can be queried with an extension only, so that just
+    /// [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION),
     /// [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) and [`IMAGE_CUBE_ARRAY`](Self::IMAGE_CUBE_ARRAY) are found.
     ///
     /// # Errors

@@ -84,8 +84,10 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges
-    /// that a pass of a [defragmentation](crate::memory::defragmentation::Defragmentation) has reserved become free too, or one of a
-    /// [`RequestDefragmentation`](crate::memory::defragmentation::RequestDefragmentation) for a request of any pool: no copy into them may be running.
+    /// that a pass of a [defragmentation](crate::memory::defragmentation::Defragmentation) has reserved become free too, or
+    /// one of a
+    /// [`RequestDefragmentation`](crate::memory::defragmentation::RequestDefragmentation) for a request of any pool: no copy
+    /// into them may be running.
     ///
     /// The tokens of the pool's allocations are stale from now on; giving them to [`free`](Self::free) later
     /// is allowed and does nothing.

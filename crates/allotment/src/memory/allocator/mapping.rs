@@ -125,7 +125,8 @@ impl<D: Device> Allocator<D> {
         let Mapped(first) = self.heaps().map(self.device(), (place.memory_type, place.memory_size), map)?;
         let of_type = self.device().properties().memory_type(place.memory_type);
         if of_type.is_some_and(|found| found.properties.needs_flush()) {
-            // What queues have written before the CPU does not see, and a flush of whole atoms would write what it sees over it.
+            // What queues have written before the CPU does not see, and a flush of whole atoms would write what it sees over
+            // it.
             // SAFETY: mapped just now, and all of the object.
             let seen = unsafe { self.device().invalidate_memory(memory, 0..place.memory_size) };
             if let Err(error) = seen {

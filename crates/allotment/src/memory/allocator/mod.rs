@@ -214,9 +214,9 @@ impl<D: Device> Allocator<D> {
 
     /// Returns the memory in use in all pools. Reads counters and takes no lock.
     ///
-    /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads allocate
-    /// or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile may be
-    /// counted in both, or in neither.
+    /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads
+    /// allocate or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile
+    /// may be counted in both, or in neither.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

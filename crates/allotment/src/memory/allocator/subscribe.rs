@@ -38,8 +38,8 @@ fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
 impl<D: Device> Allocator<D> {
     /// Attaches a reader to the events of the allocator and of the descriptor heaps over it: first the whole state, as
     /// events too, then each change. The state of a pool is written under its lock, some hundred allocations at a time: other
-    /// threads wait for less than 200 µs. What they change meanwhile follows, or is announced as it is then. Waits for no driver: the
-    /// tables of a descriptor heap that another thread replaces at this moment follow with the next
+    /// threads wait for less than 200 µs. What they change meanwhile follows, or is announced as it is then. Waits for no
+    /// driver: the tables of a descriptor heap that another thread replaces at this moment follow with the next
     /// [`end_frame`](Self::end_frame) or [`maintain`](Self::maintain).
     ///
     /// ```

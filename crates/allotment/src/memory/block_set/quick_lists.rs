@@ -19,8 +19,8 @@
 //!
 //! A class is a sixteenth of a power of two. A request takes a range of its own class that is not smaller, or else
 //! any of the class above: at most an eighth of the range is lost to rounding, and a range that is too small for the
-//! requests of its own class serves those of the class below. In random churn the lists cost 4 to 16 % of reserved memory, for a
-//! third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 66 bytes a class, allocated at first use.
+//! requests of its own class serves those of the class below. In random churn the lists cost 4 to 16 % of reserved memory, for
+//! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 66 bytes a class, allocated at first use.
 //!
 //! A range that waits for long keeps its free neighbours from being joined with it. So at each tick one class is looked
 //! at, in turn, and gives up the ranges that no request needed since the last look: as many as there were at least, all

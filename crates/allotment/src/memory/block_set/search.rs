@@ -114,8 +114,8 @@ impl<D: Device> BlockSet<D> {
         fitting.take(MOST_FITTING).min_by_key(|&(room, _)| room).map(|(_, index)| index)
     }
 
-    /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if nothing
-    /// is left of it.
+    /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if
+    /// nothing is left of it.
     pub(crate) fn prepare_lowest(&mut self, request: &Request) -> bool {
         let first = self.order.with_room(request.size, 0).and_then(|(_, index)| self.blocks.get_mut(index));
         first.is_none_or(|block| block.ranges.prepare_lowest(request, AT_ONCE))

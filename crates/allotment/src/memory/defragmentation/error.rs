@@ -32,8 +32,8 @@ pub enum DefragmentationError {
     /// The pool belongs to another allocator.
     WrongPool,
     /// Another defragmentation with passes of the pool, or of the default pools, is running; or a
-    /// [`RequestDefragmentation`](crate::memory::defragmentation::RequestDefragmentation) that moves their allocations, maybe for a request in another pool of a full heap.
-    /// Drop it first.
+    /// [`RequestDefragmentation`](crate::memory::defragmentation::RequestDefragmentation) that moves their allocations, maybe
+    /// for a request in another pool of a full heap. Drop it first.
     /// [`Defragmenter`](crate::memory::Defragmenter)s may be running as well.
     AlreadyRunning,
     /// The layout of a [`BlockLayout`](super::layout::BlockLayout) cannot be: an index names nothing, an allocation is

@@ -33,8 +33,8 @@ use crate::memory::token::Allocation;
 /// # A free range for later
 ///
 /// A level that is about to be loaded wants a large free range. Ask for it without a new block, and free it: nothing
-/// reserves it then, and where it is a whole block, the pool's [policy for empty blocks](crate::memory::blocks::EmptyBlockPolicy)
-/// says whether that stays.
+/// reserves it then, and where it is a whole block, the pool's [policy for empty
+/// blocks](crate::memory::blocks::EmptyBlockPolicy) says whether that stays.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -83,8 +83,8 @@ use crate::memory::token::Allocation;
 ///
 /// Planning n allocations takes n log n steps, some 0.5 µs for each, spread over as many passes as the time
 /// limit needs; the other steps are those of a defragmentation. Where the request's own pools have no room, the allocations of
-/// all pools over the heap are planned as well, also before a refusal. The blocks that take part are closed meanwhile: other requests are placed there only if they find no
-/// room elsewhere, and then the room is planned anew, up to eight times.
+/// all pools over the heap are planned as well, also before a refusal. The blocks that take part are closed meanwhile: other
+/// requests are placed there only if they find no room elsewhere, and then the room is planned anew, up to eight times.
 #[must_use = "no room is made unless `next_pass` is called"]
 pub struct RequestDefragmentation<'a, D: Device> {
     allocator: AllocatorRef<'a, D>,

@@ -153,7 +153,8 @@ impl BlockLayout {
         for (index, block) in (0..).zip(&self.blocks) {
             let of_arena =
                 blocks.get_mut(block.arena as usize).ok_or(DefragmentationError::ImpossibleLayout)?;
-            // Checked once, here: the planner adds up bytes of blocks and of allocations without a check, and no partial sum is more.
+            // Checked once, here: the planner adds up bytes of blocks and of allocations without a check, and no partial sum
+            // is more.
             sums[0] = add(sums[0], block.size)?;
             // A block that takes no part uses up no number. It gets one all the same, that of the block after it:
             // nothing looks it up, as its allocations take no part either.

@@ -8,8 +8,8 @@
 //!
 //! An offer is a place that is reserved, and nothing else: nothing was created or copied for it, and no access is refused.
 //! So the owner goes on using the old place, and an offer that is not accepted costs only the room. It is withdrawn after a
-//! second ([`OFFERED_FOR`]), when the owner drops the buffer, and when a request reopens the block. Then the buffers are pinned until their
-//! owners look at them again.
+//! second ([`OFFERED_FOR`]), when the owner drops the buffer, and when a request reopens the block. Then the buffers are
+//! pinned until their owners look at them again.
 //!
 //! The list of offers, and how they are withdrawn: `allocator/offers.rs`.
 
@@ -123,8 +123,8 @@ impl<D: Device> Allocator<D> {
     /// Ends an offer that was accepted or is not needed. Returns whether that emptied the block.
     fn end_offer(&self, closed: ClosedBlock) -> DefragmentationStatistics {
         let mut sums = DefragmentationStatistics::default();
-        // The last offer of a block ends it, as the last move of a pass does. With `Closed`, old places are in it still, which the
-        // owners free once their GPU work has ended: the block counts as emptied, and is freed with the last of them.
+        // The last offer of a block ends it, as the last move of a pass does. With `Closed`, old places are in it still, which
+        // the owners free once their GPU work has ended: the block counts as emptied, and is freed with the last of them.
         if self.offers.end(closed) && self.pools.after_closing(&closed) != Some(AfterClosing::InUse) {
             (sums.blocks_emptied, sums.bytes_emptied) = (1, closed.size);
         }

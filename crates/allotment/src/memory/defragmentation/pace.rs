@@ -83,8 +83,9 @@ impl Pace {
 
     /// Sorts values as `sort_by_key` does, in small pieces.
     pub(super) async fn sort_by_key<T: Copy, K: Ord>(&mut self, values: &mut Vec<T>, key: impl Fn(&T) -> K) {
-        // A merge sort from the bottom up: pieces are sorted by the standard library, and then merged in pairs, value by value. A sort
-        // of all values at once would take milliseconds for as many as a large level has, with no place to pause in.
+        // A merge sort from the bottom up: pieces are sorted by the standard library, and then merged in pairs, value by
+        // value. A sort of all values at once would take milliseconds for as many as a large level has, with no place to pause
+        // in.
         for chunk in values.chunks_mut(SORTED_AT_ONCE) {
             chunk.sort_by_key(&key);
             self.step_now().await;

@@ -27,8 +27,8 @@ pub(crate) struct ClosedBlock {
     /// The shard, and the set and index of the block there.
     pub(crate) pool: u32,
     pub(crate) block: BlockOfSet,
-    /// The number of the closing. The index alone may by now be that of a new block, or of this one after a request has reopened
-    /// it and another run has closed it again.
+    /// The number of the closing. The index alone may by now be that of a new block, or of this one after a request has
+    /// reopened it and another run has closed it again.
     pub(crate) closing: u64,
     /// Bytes of the block.
     pub(crate) size: u64,

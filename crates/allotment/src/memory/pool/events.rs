@@ -7,8 +7,8 @@
 //!                             │        ▲ but for those that were allocated since, or exchanged their range
 //! ```
 //!
-//! Of an allocation that the reader has not heard of it hears no change: it is announced later as it is then, or not at all. One
-//! that is about to exchange its range with another is announced before.
+//! Of an allocation that the reader has not heard of it hears no change: it is announced later as it is then, or not at all.
+//! One that is about to exchange its range with another is announced before.
 //!
 //! A block's id has its pool, its block set and its index there; an allocation's key has its pool and its record. Both
 //! are unique among what exists, and used again.

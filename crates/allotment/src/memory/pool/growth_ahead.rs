@@ -39,8 +39,8 @@ pub enum BlockGrowth {
     /// The thread that needs a block allocates it.
     #[default]
     OnDemand,
-    /// The thread that calls [`Allocator::maintain`](crate::Allocator::maintain) allocates blocks ahead of demand. A request waits for the
-    /// driver only when it needs a block before that thread has allocated it.
+    /// The thread that calls [`Allocator::maintain`](crate::Allocator::maintain) allocates blocks ahead of demand. A request
+    /// waits for the driver only when it needs a block before that thread has allocated it.
     Ahead(Watermark),
 }
 

@@ -21,8 +21,8 @@
 //! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `active.rs` has the pools in which
 //! that may change with time; `shrink.rs` returns the host memory of a peak. `events.rs` writes what happens, for a reader.
 //!
-//! Runs that move allocations ask in this order: `survey.rs`, `emptying.rs`, `reserve.rs`, `moves.rs`; and `room.rs`, where they
-//! make room for a request.
+//! Runs that move allocations ask in this order: `survey.rs`, `emptying.rs`, `reserve.rs`, `moves.rs`; and `room.rs`, where
+//! they make room for a request.
 
 mod active;
 mod allocator_desc;

@@ -83,8 +83,8 @@ impl<D: Device> PoolState<D> {
         Ok(Some(self.publish(slot, set, record, placed, (rounded, placement), request)))
     }
 
-    /// Places an [ordinary](AllocationRequest::is_ordinary) request in a shared block that has room, of all that there are. `None`,
-    /// with nothing changed, where the request is too large to share a block in any case, or
+    /// Places an [ordinary](AllocationRequest::is_ordinary) request in a shared block that has room, of all that there are.
+    /// `None`, with nothing changed, where the request is too large to share a block in any case, or
     /// [`place_in_existing`](Self::place_in_existing) has to look further.
     pub(super) fn place_in_shared(
         &mut self,

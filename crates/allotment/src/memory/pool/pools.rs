@@ -1,7 +1,7 @@
 //! All pools of an allocator: their slots, and what lies below them, the memory of the device.
 //!
-//! What a pool does by itself, or with the device's heaps, is a method of [`Pools`] or of a slot. What more than that takes part
-//! in (resources that wait for the GPU, offers to owners, reports) is the [`Allocator`](crate::Allocator)'s.
+//! What a pool does by itself, or with the device's heaps, is a method of [`Pools`] or of a slot. What more than that takes
+//! part in (resources that wait for the GPU, offers to owners, reports) is the [`Allocator`](crate::Allocator)'s.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -161,8 +161,8 @@ impl<D: Device> Pools<D> {
         self.time.is_due(now)
     }
 
-    /// Notes the end of a frame. From here on a thread that reads the clock counts no real time beside it. Returns when it is, if
-    /// time has passed since the last one.
+    /// Notes the end of a frame. From here on a thread that reads the clock counts no real time beside it. Returns when it is,
+    /// if time has passed since the last one.
     pub(crate) fn note_frame(&self) -> Option<Moment> {
         self.time.note_frame()
     }
@@ -196,8 +196,8 @@ impl<D: Device> Pools<D> {
         });
     }
 
-    /// Advances the clocks of all pools to `now`. Returns the blocks that were empty for too long, to be freed with no lock held;
-    /// none where maintenance frees them, which is requested instead.
+    /// Advances the clocks of all pools to `now`. Returns the blocks that were empty for too long, to be freed with no lock
+    /// held; none where maintenance frees them, which is requested instead.
     pub(crate) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
         self.active.note_moment(now);

@@ -80,8 +80,8 @@ impl<D: Device> PoolSlot<D> {
 
 impl<D: Device> PoolState<D> {
     /// Places an [ordinary](AllocationOptions::is_ordinary) request in a range that was freed a moment ago. Nearly all
-    /// small requests of a steady program are placed here. The range has the [rounded](Self::rounded_size) size at least. Returns
-    /// its record.
+    /// small requests of a steady program are placed here. The range has the [rounded](Self::rounded_size) size at least.
+    /// Returns its record.
     pub(super) fn place_quickly(
         &mut self,
         slot: &PoolSlot<D>,
@@ -117,9 +117,9 @@ impl<D: Device> PoolState<D> {
         Some(RecordInUse::new(record, entry.generation()))
     }
 
-    /// Frees an allocation, where that empties no block and no tick is due: its range waits in the quick lists, or is joined with
-    /// its neighbours. Returns whether it had a label, which is [taken](Self::take_label) next; `None`, with nothing changed,
-    /// where the free needs the full path.
+    /// Frees an allocation, where that empties no block and no tick is due: its range waits in the quick lists, or is joined
+    /// with its neighbours. Returns whether it had a label, which is [taken](Self::take_label) next; `None`, with nothing
+    /// changed, where the free needs the full path.
     pub(super) fn free_quickly(&mut self, slot: &PoolSlot<D>, entry: &Record, record: u32) -> Option<bool> {
         // Here and not on the full path: whether the pool was at rest must not decide where the range goes, or a replay, whose
         // clock is read at other times, would place the next requests elsewhere.

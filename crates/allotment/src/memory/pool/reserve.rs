@@ -101,8 +101,8 @@ impl<D: Device> PoolState<D> {
 
 /// The shard of an allocation's record, and the shard where a place is reserved for it.
 impl<D: Device> TwoShards<'_, D> {
-    /// Reserves a place for an allocation, and marks it as being moved. `None` where there is none, and where the allocation was
-    /// freed, is pinned, or has a place reserved already.
+    /// Reserves a place for an allocation, and marks it as being moved. `None` where there is none, and where the allocation
+    /// was freed, is pinned, or has a place reserved already.
     pub(crate) fn reserve_place(
         &mut self,
         (record, generation): (u32, u32),

@@ -21,12 +21,12 @@
 //!
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
 //! another shard before a new one is allocated; and if the driver refuses one of the wanted size, the other shards are
-//! searched for room before a smaller one is allocated. (To search them first would sometimes save a block. But soon every thread would own
-//! a part of every block, and contend with the others at every free.)
+//! searched for room before a smaller one is allocated. (To search them first would sometimes save a block. But soon every
+//! thread would own a part of every block, and contend with the others at every free.)
 //!
 //! A token names a record of the shard that it was allocated from, for good. Its range is in a block of that shard, until
-//! defragmentation moves it into a block of another one ([`JoinThreads`](crate::memory::defragmentation::JoinThreads)), which is its *home*
-//! then:
+//! defragmentation moves it into a block of another one ([`JoinThreads`](crate::memory::defragmentation::JoinThreads)), which
+//! is its *home* then:
 //!
 //! ```text
 //!   before   shard 0: record 7 ──► block 0 of shard 0         shard 1: record 3 (reserved) ──► block 2 of shard 1

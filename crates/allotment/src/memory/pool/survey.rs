@@ -1,5 +1,5 @@
-//! What a survey sees of a pool: the blocks of a set, and the allocations in them. It looks at some records per lock, so what it
-//! has seen may change at once; each step of a run looks again.
+//! What a survey sees of a pool: the blocks of a set, and the allocations in them. It looks at some records per lock, so what
+//! it has seen may change at once; each step of a run looks again.
 
 use std::collections::VecDeque;
 
@@ -106,8 +106,8 @@ impl<D: Device> PoolSlot<D> {
         })
     }
 
-    /// Adds the allocations of a block of the shard in slot `home` to `seen`, of `count` records from `first` on. Returns the number of records; 0 where
-    /// there is no pool.
+    /// Adds the allocations of a block of the shard in slot `home` to `seen`, of `count` records from `first` on. Returns the
+    /// number of records; 0 where there is no pool.
     pub(crate) fn find_in_block(
         &self,
         (first, count): (u32, u32),

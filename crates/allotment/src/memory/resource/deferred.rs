@@ -519,7 +519,8 @@ impl<D: Device> Image<D> {
     }
 
     /// Says that the state of the image is not known from now on, since the application changes it: a relocatable image stays
-    /// where it is, and uploads are refused that would keep some texels of a mip level. The same before the application hands an
+    /// where it is, and uploads are refused that would keep some texels of a mip level. The same before the application hands
+    /// an
     /// [exclusive](crate::device::SharingMode::Exclusive) image over to another queue family.
     ///
     /// ```

@@ -6,8 +6,8 @@ use crate::memory::AccessError;
 use crate::memory::allocator::Allocator;
 
 impl<D: Device> Allocator<D> {
-    /// Gives a buffer or an image the handle that it has in its new place, after a [pass](crate::memory::Pass) that moved its memory
-    /// has ended. Returns the old handle, to be destroyed once no queue uses it. From then on safe calls may use the
+    /// Gives a buffer or an image the handle that it has in its new place, after a [pass](crate::memory::Pass) that moved its
+    /// memory has ended. Returns the old handle, to be destroyed once no queue uses it. From then on safe calls may use the
     /// resource again: until here they get [`AccessError::Moved`].
     ///
     /// ```

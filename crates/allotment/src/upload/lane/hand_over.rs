@@ -13,8 +13,8 @@
 //! Nobody waits for what is [streamed](UploadHandle::streamed), and an acquire would make its queue wait for the release. So a
 //! batch that has nothing else releases what it can when it is submitted, and the first [`Lane::submit`] after the GPU has
 //! executed that submits the acquire. What is written again in between is acquired first. A handle has not arrived before that
-//! batch: where the last copy to a subresource went with a batch while its writer still held it, the handle joins the next batch,
-//! which releases it.
+//! batch: where the last copy to a subresource went with a batch while its writer still held it, the handle joins the next
+//! batch, which releases it.
 //!
 //! The resource has to live until both are executed, also where its owner drops it after the write: a recording of its own is
 //! opened with the first copy, goes with what is released, and is submitted with the acquire.
@@ -357,8 +357,8 @@ impl<D: Device> HandOver<D> {
         held.is_at_home
     }
 
-    /// Ends a write of a subresource, whose image lives. Returns true where all its copies were submitted, and a later batch is to
-    /// release it.
+    /// Ends a write of a subresource, whose image lives. Returns true where all its copies were submitted, and a later batch
+    /// is to release it.
     fn let_go(&mut self, level: Level, tracker: &SubmissionTracker) -> bool {
         let Some(held) = self.levels.get_mut(&level) else { return false };
         held.writers -= 1;

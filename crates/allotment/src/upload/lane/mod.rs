@@ -25,8 +25,8 @@
 //!
 //! # Locks
 //!
-//! The lane's lock comes first, then that of `StreamedEnd`, or that of opening recordings, then that of a relocatable target. A step of
-//! defragmentation holds the second while it takes the third. That of `Writers` comes last.
+//! The lane's lock comes first, then that of `StreamedEnd`, or that of opening recordings, then that of a relocatable target.
+//! A step of defragmentation holds the second while it takes the third. That of `Writers` comes last.
 //!
 //! # Cost
 //!
@@ -337,8 +337,8 @@ impl<D: Device> Lane<D> {
         if later { self.flush_locked(state, memory) } else { Ok(()) }
     }
 
-    /// Submits the acquire of what the piece overwrites, where that was streamed and released just now. Directly before its copy
-    /// is recorded, since any submission may release something.
+    /// Submits the acquire of what the piece overwrites, where that was streamed and released just now. Directly before its
+    /// copy is recorded, since any submission may release something.
     fn take_back(
         &self,
         state: &mut LaneState<D>,

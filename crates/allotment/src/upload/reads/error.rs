@@ -78,9 +78,9 @@ pub enum ReadError {
         /// Name of the image, if it has one.
         name: ShortName,
     },
-    /// An [`Uploader`](crate::upload::Uploader) of the program's own writes the resource, an image or an exclusive buffer, or has
-    /// copies to it on their way. Call its [`submit`](crate::upload::Uploader::submit), for what was streamed again once it has
-    /// arrived, or [discard](crate::upload::Uploader::discard) what is staged, and read then.
+    /// An [`Uploader`](crate::upload::Uploader) of the program's own writes the resource, an image or an exclusive buffer, or
+    /// has copies to it on their way. Call its [`submit`](crate::upload::Uploader::submit), for what was streamed again once
+    /// it has arrived, or [discard](crate::upload::Uploader::discard) what is staged, and read then.
     OtherUploader {
         /// Name of the image, if it has one.
         name: ShortName,

@@ -10,15 +10,15 @@
 //!
 //! A batch has one buffer, which its handles share. It comes back when the last of them is dropped, and is used again or, after
 //! a thousand frames without use, freed. So a handle that is kept for long holds up its batch alone, and a large image needs
-//! no ring of its size. Where there is no memory for a buffer of all reads, each half of them gets one, and so on: a read that is
-//! too large fails alone.
+//! no ring of its size. Where there is no memory for a buffer of all reads, each half of them gets one, and so on: a read that
+//! is too large fails alone.
 //!
 //! # States of images
 //!
 //! A copy names the state that a subresource is in, and leaves it there. The states are those after all that is staged, so they
 //! are looked at while no thread can stage more, with all of it submitted but what is streamed to other resources: the `Gpu`'s
-//! uploads are paused, and uploaders of the program's own wait while an image is being read, from the look at its states until the
-//! queue has the copy.
+//! uploads are paused, and uploaders of the program's own wait while an image is being read, from the look at its states until
+//! the queue has the copy.
 //!
 //! # Locks
 //!
@@ -327,9 +327,9 @@ impl<D: Device> ReadQueue<D> {
         same.map_err(|WrongTracker| ReadError::WrongTracker { name: ShortName::NONE })
     }
 
-    /// Submits the pending reads, after the pending uploads. The copies wait for all that any queue was given before, except what
-    /// is streamed to other resources. Returns the point at which all reads so far have their bytes; `None` where no queue has any
-    /// to do.
+    /// Submits the pending reads, after the pending uploads. The copies wait for all that any queue was given before, except
+    /// what is streamed to other resources. Returns the point at which all reads so far have their bytes; `None` where no
+    /// queue has any to do.
     ///
     /// Reads whose handles are all dropped are left out. Where this fails, the reads fail with the error.
     pub(crate) fn submit(&self, uploader: &Uploader<D>) -> Result<Option<TimelinePoint>, ReadError> {
@@ -414,8 +414,8 @@ impl<D: Device> ReadQueue<D> {
         }))
     }
 
-    /// Gives reads memory: one buffer for all of them or, where the allocator refuses that, for each half. Those for which there
-    /// is none fail. `refusals` are left. Returns an error where the device is lost.
+    /// Gives reads memory: one buffer for all of them or, where the allocator refuses that, for each half. Those for which
+    /// there is none fail. `refusals` are left. Returns an error where the device is lost.
     fn find_memory(
         &self,
         batches: &mut Batches<D>,
@@ -479,8 +479,8 @@ impl<D: Device> ReadQueue<D> {
         found.map_err(|error| error.of(name))
     }
 
-    /// Submits reads that have memory, after these points, while no thread can stage an upload. Those whose copies were submitted are removed from
-    /// the list.
+    /// Submits reads that have memory, after these points, while no thread can stage an upload. Those whose copies were
+    /// submitted are removed from the list.
     fn submit_reads(
         &self,
         batches: &mut Batches<D>,
@@ -502,7 +502,8 @@ impl<D: Device> ReadQueue<D> {
         let submitted = recording.submit(self.queue, |queue| {
             // SAFETY: the sources were checked with the recording open, which keeps them from being destroyed and from
             // moving. The states are those after all that is submitted, which the copies wait for as far as it is of their
-            // sources, and no thread can stage more. The ranges of the buffers do not overlap, and these are kept until the queue has completed the copies.
+            // sources, and no thread can stage more. The ranges of the buffers do not overlap, and these are kept until the
+            // queue has completed the copies.
             unsafe { device.submit(queue, &work) }
         });
         batches.copies = reuse_capacity(copies);

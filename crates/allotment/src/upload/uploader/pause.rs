@@ -1,8 +1,8 @@
 //! Uploads and steps of defragmentation, which keep out of each other's way.
 //!
 //! A step moves what no open recording may use. So a write to a relocatable resource opens one that keeps it in its place
-//! ([`Stay`]), and a step pauses the uploads ([`PausedUploads`]), whose batches would be open recordings. So does a submission of
-//! reads, to which the states of images have to be those of submitted work.
+//! ([`Stay`]), and a step pauses the uploads ([`PausedUploads`]), whose batches would be open recordings. So does a submission
+//! of reads, to which the states of images have to be those of submitted work.
 
 use super::Uploader;
 use crate::device::Device;

@@ -77,8 +77,8 @@ impl<'a> Descriptor<'a> {
         Self(View::ShaderResource(resource, desc))
     }
 
-    /// Creates the shader resource view of an acceleration structure, which is described by its address and names no resource. Pass
-    /// the owner of its buffer to the slot or set, which keeps it alive then.
+    /// Creates the shader resource view of an acceleration structure, which is described by its address and names no resource.
+    /// Pass the owner of its buffer to the slot or set, which keeps it alive then.
     ///
     /// ```no_run
     /// use std::sync::Arc;

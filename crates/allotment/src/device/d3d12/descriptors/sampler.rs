@@ -55,8 +55,8 @@ impl StaticSamplers {
         Ok(Self { samplers: descs.iter().map(of).collect::<Result<_, DeviceError>>()? })
     }
 
-    /// Returns the descriptions for a root signature (`D3D12_ROOT_SIGNATURE_DESC::pStaticSamplers`): registers `s0`, `s1` and so
-    /// on of a register space, for all stages.
+    /// Returns the descriptions for a root signature (`D3D12_ROOT_SIGNATURE_DESC::pStaticSamplers`): registers `s0`, `s1` and
+    /// so on of a register space, for all stages.
     #[must_use]
     pub fn descs(&self, space: u32) -> Vec<D3D12_STATIC_SAMPLER_DESC> {
         let desc = |(register, (sampler, border)): (u32, &(Sampler, BorderColor))| {

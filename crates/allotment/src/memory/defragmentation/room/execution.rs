@@ -320,7 +320,8 @@ impl Execution {
                 _ if waits => false,
                 Place::At(at) => {
                     let (arena, index, _) = self.blocks[at.block as usize];
-                    // By the range before it, a block finds the free region at this offset in one look, and need not search for it.
+                    // By the range before it, a block finds the free region at this offset in one look, and need not search
+                    // for it.
                     let after = self.holders.before(allocator, at.block, (arena, index), at.offset);
                     let place = NewPlace::At { block: index, offset: at.offset, after };
                     self.reserve_one(allocator, arena, |locks, item| locks.reserve_place(item, place))

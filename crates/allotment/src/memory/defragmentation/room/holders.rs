@@ -50,7 +50,8 @@ impl Holders {
         offset: u64,
     ) -> Option<Handle> {
         loop {
-            // Most are what they were. One that was freed or moved on is found out here, so no end of a move has to clean up the map.
+            // Most are what they were. One that was freed or moved on is found out here, so no end of a move has to clean up
+            // the map.
             let (&start, &holder) = self.blocks[block as usize].range(..offset).next_back()?;
             match range_of(allocator, holder) {
                 Some((at, placed)) if (at, placed.range.block, placed.offset) == (arena, index, start) => {

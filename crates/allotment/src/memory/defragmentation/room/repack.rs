@@ -296,8 +296,8 @@ async fn in_steps(
         }
         targets = waiting;
         if targets.len() == before {
-            // No place is free, so the items that are left wait for each other in circles. One of them goes aside, and the others of its
-            // circle follow one after the other, until its own place is free:
+            // No place is free, so the items that are left wait for each other in circles. One of them goes aside, and the
+            // others of its circle follow one after the other, until its own place is free:
             //   B wants A's place, A wants B's     A ► aside    B ► where A was    A ► where B was
             // The cheapest that is in its own way only, or else the cheapest.
             let mut cheapest = None;

@@ -8,8 +8,9 @@
 //!
 //! The way where no placement in the blocks that there are leaves the room. First within the pool of the request; and where
 //! that gives back too little, with the blocks of all pools over the heap: the bytes of a heap serve any of them. A dedicated
-//! block can be emptied as well, though nothing goes there, and a pool keeps its minimum of blocks. Which blocks: those of which the fewest bytes have to be copied for each byte that is freed. They are
-//! not chosen by a search, so where blocks are nearly full, a choice that would do may be missed.
+//! block can be emptied as well, though nothing goes there, and a pool keeps its minimum of blocks. Which blocks: those of
+//! which the fewest bytes have to be copied for each byte that is freed. They are not chosen by a search, so where blocks are
+//! nearly full, a choice that would do may be missed.
 //!
 //! O(n log n) for n allocations in the blocks that are tried, once for each of [`ORDERS`].
 
@@ -43,7 +44,8 @@ type Done = Vec<(u32, Option<At>)>;
 
 const ORDERS: [Order; 2] = [Order::Cheapest, Order::Largest];
 
-/// Returns the steps that empty blocks of at least `missing` bytes in all. The place of the plan is the start of one of these blocks. The layout is unchanged then and otherwise.
+/// Returns the steps that empty blocks of at least `missing` bytes in all. The place of the plan is the start of one of these
+/// blocks. The layout is unchanged then and otherwise.
 pub(super) async fn by_replacement(
     layout: &mut Layout,
     missing: u64,
@@ -139,8 +141,8 @@ async fn cost_of(layout: &Layout, block: u32, pace: &mut Pace) -> Option<u64> {
     cost
 }
 
-/// Moves all items of a block into holes of the blocks of its arena that are targets, the largest first. Returns the bytes to copy; `None`
-/// where one fits nowhere, with the others moved as far as `done` says.
+/// Moves all items of a block into holes of the blocks of its arena that are targets, the largest first. Returns the bytes to
+/// copy; `None` where one fits nowhere, with the others moved as far as `done` says.
 async fn empty(
     layout: &mut Layout,
     block: u32,

@@ -199,8 +199,8 @@ async fn planned(
             let arena = &survey.arenas[at];
             let (mut layout, blocks, items) = layout_of(&[arena], SurveyedBlock::may_take, pace).await;
             layout.aside = aside;
-            // A plan holds no lock and sees what the survey saw. If that has changed when it is executed, the run surveys and plans
-            // anew.
+            // A plan holds no lock and sees what the survey saw. If that has changed when it is executed, the run surveys and
+            // plans anew.
             let Some(plan) = plan(&mut layout, wanted, pace).await else {
                 layout.discard(pace).await;
                 replaceable.push((at, wanted));
@@ -530,8 +530,8 @@ impl RoomRun {
         if self.waits {
             return false;
         }
-        // If the request is refused in spite of the emptied blocks, the sum was not what it lacked, and other blocks of the heap
-        // would be emptied for nothing as well.
+        // If the request is refused in spite of the emptied blocks, the sum was not what it lacked, and other blocks of the
+        // heap would be emptied for nothing as well.
         self.heaps_did_not_help |= matches!(self.taking_part, TakingPart::Heaps(..));
         self.change()
     }

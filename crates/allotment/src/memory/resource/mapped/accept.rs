@@ -24,8 +24,8 @@ impl<D: Device> MappedBuffer<D> {
     ///
     /// The CPU copies the bytes, and the [handle](Self::handle) and the address are new when this returns
     /// [`Moved`](AcceptedMove::Moved). What was written before, by the CPU or by the GPU, is there. Descriptors
-    /// [follow](crate::memory::Defragmenter#descriptors) as they do for a [`Buffer`](crate::memory::Buffer). The old buffer is destroyed once the
-    /// GPU has completed what was recorded with it.
+    /// [follow](crate::memory::Defragmenter#descriptors) as they do for a [`Buffer`](crate::memory::Buffer). The old buffer is
+    /// destroyed once the GPU has completed what was recorded with it.
     ///
     /// Until then the owner uses the buffer as if no move were offered. [`NotYet`](AcceptedMove::NotYet) is returned while
     ///

@@ -230,10 +230,10 @@ impl<D: Device> MappedBuffer<D> {
     }
 
     /// Returns the address of the first byte, which is valid as long as this lives, or until
-    /// [`accept_move`](Self::accept_move) has returned [`Moved`](crate::memory::AcceptedMove::Moved). For code that writes there by
-    /// itself, such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a
-    /// queue may use them at the same time. Where the memory is not [coherent](Self::is_coherent), flush them before
-    /// a move is accepted; what is not flushed may be lost. While a move is accepted, no thread may write there.
+    /// [`accept_move`](Self::accept_move) has returned [`Moved`](crate::memory::AcceptedMove::Moved). For code that writes
+    /// there by itself, such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a
+    /// queue may use them at the same time. Where the memory is not [coherent](Self::is_coherent), flush them before a move is
+    /// accepted; what is not flushed may be lost. While a move is accepted, no thread may write there.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

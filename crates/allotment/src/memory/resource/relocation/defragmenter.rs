@@ -59,8 +59,9 @@ use crate::sync::locked;
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///
-/// A program may have several, beside [passes](crate::memory::defragmentation::Defragmentation) of its own. Each moves its own resources, and
-/// the first three of an allocator have [blocks of their own](crate::memory::defragmentation::Defragmentation#beside-defragmenters).
+/// A program may have several, beside [passes](crate::memory::defragmentation::Defragmentation) of its own. Each moves its own
+/// resources, and the first three of an allocator have [blocks of their
+/// own](crate::memory::defragmentation::Defragmentation#beside-defragmenters).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -155,9 +156,9 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// # Errors
     ///
-    /// [`DefragmentationError::NoSuchQueue`]; [`DefragmentationError::WrongDevice`] when the tracker by which `memory` retires its resources
-    /// belongs to another device than its allocator; [`DefragmentationError::TooManyDefragmenters`] when the allocator has 32,767,
-    /// counting those of which only resources are left.
+    /// [`DefragmentationError::NoSuchQueue`]; [`DefragmentationError::WrongDevice`] when the tracker by which `memory` retires
+    /// its resources belongs to another device than its allocator; [`DefragmentationError::TooManyDefragmenters`] when the
+    /// allocator has 32,767, counting those of which only resources are left.
     #[inline(never)]
     pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, DefragmentationError> {
         // Copies go to the allocator's device. Another device's tracker would know none of them, and would free the old
@@ -261,8 +262,8 @@ impl<D: Device> Defragmenter<D> {
     /// The thread that executes a step calls it at the end of it, once for each move and in no order, when all resources
     /// that the step moved have their new handles. No lock is held: the callback may create, use, write and drop
     /// resources, submit, and call the allocator and the [`Gpu`](crate::gpu::Gpu), also where the end of a
-    /// [frame](crate::gpu::Frame::end) does the step. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no other
-    /// thread executes a step meanwhile. If it panics, so does the step, whose moves hold nevertheless; the next step
+    /// [frame](crate::gpu::Frame::end) does the step. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no
+    /// other thread executes a step meanwhile. If it panics, so does the step, whose moves hold nevertheless; the next step
     /// continues with the moves of which the callback has not heard.
     ///
     /// The GPU may still copy to the [new place](Move::to), and read the [old one](Move::from). A callback that owns a
@@ -332,13 +333,14 @@ impl<D: Device> Defragmenter<D> {
     /// While a recording is open that may write to its resources, nothing is moved
     /// ([`RecordingIsOpen`](StepOutcome::RecordingIsOpen)): the write would go to the old place and be lost. A recording
     /// that [only reads](crate::lifetime::Recording::only_reads) may be open or in flight, on any queue; so its old
-    /// handles stay valid. While the copies are submitted, a thread that opens a recording waits for the step. Staged uploads are an open recording until they are
+    /// handles stay valid. While the copies are submitted, a thread that opens a recording waits for the step. Staged uploads
+    /// are an open recording until they are
     /// [submitted](crate::upload::Uploader::submit). Take the handle of a relocatable resource while the recording is
     /// open that uses it, not before.
     ///
     /// Movable allocations of others are not moved, and stay in
-    /// [blocks of their own](crate::memory::defragmentation::Defragmentation#beside-defragmenters). While another thread executes a step, this
-    /// returns [`LimitReached`](StepOutcome::LimitReached) at once.
+    /// [blocks of their own](crate::memory::defragmentation::Defragmentation#beside-defragmenters). While another thread
+    /// executes a step, this returns [`LimitReached`](StepOutcome::LimitReached) at once.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -26,8 +26,9 @@ pub(crate) trait RoomOfGpu {
 }
 
 /// Creates buffers and images for which room is made, where there is no memory for them: by moving relocatable
-/// resources of their pool, or in a full heap of [any pool there](crate::memory::defragmentation::RequestDefragmentation#how-it-works).
-/// Then a call waits for the GPU: the memory that those leave is free only once no work uses it.
+/// resources of their pool, or in a full heap of [any pool
+/// there](crate::memory::defragmentation::RequestDefragmentation#how-it-works). Then a call waits for the GPU: the memory that
+/// those leave is free only once no work uses it.
 ///
 /// [`Gpu::making_room`](crate::Gpu::making_room) and [`Defragmenter::making_room`] return one. Call it between frames: while
 /// a recording is open, a request is refused where it would have to move anything.
