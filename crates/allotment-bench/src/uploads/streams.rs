@@ -157,7 +157,7 @@ impl Bench {
         let images: Vec<_> = images.collect::<Result<_, _>>().map_err(failed)?;
         let counters = (way == Way::FramesRead).then(|| {
             let options = MemoryUsage::GpuOnly.with_name("counters");
-            self.front.create_buffer(&BufferDesc::new(COUNTERS), &options)
+            self.front.create_buffer(&BufferDesc::new(COUNTERS).into(), &options)
         });
         let counters = counters.transpose().map_err(failed)?;
         let is_over = AtomicBool::new(false);

@@ -1,13 +1,14 @@
 //! What is streamed: frames do not wait for it, and have as much of it as the program says.
 
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, TimelinePoint,
+    BufferDesc, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, Submission, TimelinePoint,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
@@ -128,6 +129,73 @@ fn a_read_waits_for_what_is_streamed_to_its_resource_and_for_nothing_else_that_i
         drop(gpu);
         assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
     }
+}
+
+/// Holds up the first submission of the transfer queue once it is told to, until a frame is over.
+#[derive(Debug, Default)]
+struct HeldUp {
+    frame: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+    is_late: AtomicBool,
+}
+
+impl Hook for HeldUp {
+    fn reached(&self, _: Point) {}
+
+    fn submits(&self, queue: QueueIndex, _: &[TimelinePoint]) {
+        if queue != QueueIndex(2) {
+            return;
+        }
+        let Some((begin, is_over)) = self.frame.lock().unwrap().take() else { return };
+        begin.send(()).unwrap();
+        self.is_late.store(is_over.recv_timeout(Duration::from_secs(20)).is_err(), Relaxed);
+    }
+}
+
+#[test]
+fn a_frame_does_not_wait_for_a_thread_that_submits_what_is_streamed() {
+    let inner = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    let device = HookedDevice::<HeldUp>::new(inner);
+    let gpu = Gpu::new(device.clone(), GpuDesc::default().with_uploader(desc())).unwrap();
+    let [near, far] =
+        [KIB, 20 * KIB].map(|size| gpu.create_buffer(&BufferDesc::new(size), &options()).unwrap());
+    let near_bytes = UploadHandle::new();
+    for round in 0..3 {
+        // Frames wait for these, which have arrived.
+        gpu.uploads().with_handle(&near_bytes).write_buffer(&near, 0, &bytes(round, KIB)).unwrap();
+        let near_at = gpu.uploads().submit().unwrap();
+        gpu.wait(near_at).unwrap();
+        let (begin, begins) = mpsc::channel();
+        let (over, is_over) = mpsc::channel();
+        *device.hook.frame.lock().unwrap() = Some((begin, is_over));
+        thread::scope(|scope| {
+            let streamed = scope.spawn(|| {
+                let streamed = UploadHandle::streamed();
+                // More than a quarter of the staging memory, so that it is submitted by this thread.
+                gpu.uploads().with_handle(&streamed).write_buffer(&far, 0, &bytes(round, 20 * KIB)).unwrap();
+            });
+            begins.recv_timeout(Duration::from_secs(20)).expect("the thread submits");
+            let frame = gpu.begin_frame().unwrap();
+            let mut waited = Vec::new();
+            let submit = |queue, waits: &[TimelinePoint]| {
+                waited = waits.to_vec();
+                // SAFETY: there is nothing in it.
+                unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+            };
+            frame.submit(QUEUE, submit).unwrap();
+            frame.end().unwrap();
+            over.send(()).unwrap();
+            assert!(near_at.points().all(|point| waited.contains(&point)), "{waited:?}");
+            streamed.join().unwrap();
+        });
+        assert!(!device.hook.is_late.load(Relaxed), "the frame has waited");
+    }
+    let mut found = vec![0; 20 << 10];
+    gpu.read_buffer(&far, 0, &mut found).unwrap();
+    assert!(found == bytes(2, 20 * KIB));
+    drop((near, far));
+    gpu.wait_idle().unwrap();
+    drop(gpu);
+    assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageAspect, ImageCopy, QueueIndex, Submission,
     TexelLayout, TimelinePoint, TimelineValue,
 };
-use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
+use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker, TimelinePoints};
 use crate::memory::resource::{SharedStates, SubresourceState};
 use crate::memory::{AllocationId, MappedBuffer, OwningAllocator, WriteMark};
 use crate::sync::locked;
@@ -279,9 +279,16 @@ impl<D: Device> LaneState<D> {
         self.has_awaited
     }
 
-    /// Returns the point of the last batch that submissions wait for.
-    pub(super) fn last_awaited(&self) -> Option<TimelinePoint> {
-        self.last_awaited
+    /// Returns whether submissions have nothing to submit or to hand over, but what is streamed.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.has_awaited && self.hand_over.is_settled()
+    }
+
+    /// Returns the points at which all that submissions wait for has arrived, as far as it was submitted.
+    pub(super) fn awaited_points(&self) -> TimelinePoints {
+        let mut points = self.hand_over.acquired_at;
+        self.last_awaited.into_iter().for_each(|point| points.insert(point));
+        points
     }
 
     /// Returns about the least time from a submission of many bytes to its end, of the last ones.

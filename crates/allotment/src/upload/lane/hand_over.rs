@@ -237,6 +237,12 @@ impl<D: Device> HandOver<D> {
         self.has_awaited_ranges || self.has_levels(false)
     }
 
+    /// Returns whether there is nothing to release or to acquire that submissions wait for.
+    pub(super) fn is_settled(&self) -> bool {
+        // Where a queue refused an acquire, it is tried again.
+        !self.has_awaited() && self.released.iter().all(|it| it.parts.is_streamed)
+    }
+
     /// Returns whether anything is to be released for which no submission waits.
     pub(super) fn has_streamed(&self) -> bool {
         self.has_streamed_ranges || self.has_levels(true)
@@ -443,6 +449,7 @@ impl<D: Device> Drop for HeldLevels<'_, D> {
             state.note_handle(self.streamed);
         }
         state.hand_over.close_if_empty();
+        self.lane.note_changed(&state);
     }
 }
 

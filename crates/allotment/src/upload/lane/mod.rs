@@ -25,7 +25,7 @@
 //!
 //! # Locks
 //!
-//! The lane's lock comes first, then that of `StreamedEnd`, or that of opening recordings, then that of a relocatable target.
+//! The lane's lock comes first, then those of `StreamedEnd` and `settled`, or that of opening recordings, then that of a relocatable target.
 //! A step of defragmentation holds the second while it takes the third. That of `Writers` comes last.
 //!
 //! # Cost
@@ -187,6 +187,8 @@ pub(super) struct Lane<D: Device> {
     /// Locked while it is created, which calls the driver: threads that submit have no need to wait for that.
     creating: Mutex<()>,
     state: Mutex<LaneState<D>>,
+    /// The points that submissions wait for, where there is nothing else that they do. Locked for moments, also while `state` is.
+    settled: Mutex<Option<TimelinePoints>>,
     /// Notified of what threads wait for with `state` unlocked: see `room`.
     changed: Condvar,
 }
@@ -212,6 +214,7 @@ impl<D: Device> Lane<D> {
             staging: OnceLock::new(),
             creating: Mutex::new(()),
             state: Mutex::new(LaneState::new(capacity)),
+            settled: Mutex::new(Some(TimelinePoints::EMPTY)),
             changed: Condvar::new(),
         }
     }
@@ -248,6 +251,22 @@ impl<D: Device> Lane<D> {
 
     fn lock(&self) -> MutexGuard<'_, LaneState<D>> {
         locked(&self.state)
+    }
+
+    /// Wakes the threads that wait for something, and notes what those may know that find the state locked.
+    fn note_changed(&self, state: &LaneState<D>) {
+        state.wake(&self.changed);
+        *locked(&self.settled) = state.is_settled().then(|| state.awaited_points());
+    }
+
+    /// Locks the state, unless another thread has it, perhaps for a call of the driver, and nothing is staged or to be handed over
+    /// that submissions wait for: then it returns what they wait for.
+    fn lock_unless_settled(&self) -> Result<MutexGuard<'_, LaneState<D>>, TimelinePoints> {
+        match try_locked(&self.state) {
+            Some(state) => Ok(state),
+            // Writes that have returned are in it, and those that go on are none of this submission's business.
+            None => locked(&self.settled).map_or_else(|| Ok(self.lock()), Err),
+        }
     }
 
     /// Returns the staging memory, which the first write creates.
@@ -319,7 +338,7 @@ impl<D: Device> Lane<D> {
         let goes_first = is_small && !piece.is_streamed();
         let submitted = self.count_staged(&mut state, memory, piece.size, goes_first);
         // Whoever waits for the writer of this piece can submit it now.
-        state.wake(&self.changed);
+        self.note_changed(&state);
         submitted
     }
 
@@ -400,7 +419,7 @@ impl<D: Device> Lane<D> {
         let mut state = self.lock();
         state.check_lost()?;
         let submitted = self.flush_locked(&mut state, memory);
-        state.wake(&self.changed);
+        self.note_changed(&state);
         submitted?;
         // Also where this call submitted nothing: a batch that grew large has submitted itself before.
         Ok(state.last())
@@ -408,7 +427,7 @@ impl<D: Device> Lane<D> {
 
     /// Submits the open batch, and hands over what was written of exclusive resources: the queue `to` acquires it, which is
     /// of the family of their owner. Returns the points at which everything that was staged has arrived, except what was
-    /// streamed.
+    /// streamed; where that is left, it waits for no thread that submits it.
     pub(super) fn submit(
         &self,
         memory: &OwningAllocator<D>,
@@ -416,17 +435,22 @@ impl<D: Device> Lane<D> {
         home: Option<&Self>,
         streamed: Streamed,
     ) -> Result<TimelinePoints, UploadError> {
-        let mut state = self.lock();
+        let locked = match streamed {
+            Streamed::Left => self.lock_unless_settled(),
+            Streamed::Submitted => Ok(self.lock()),
+        };
+        let mut state = match locked {
+            Ok(state) => state,
+            Err(points) => return Ok(points),
+        };
         state.check_lost()?;
         let submitted = match streamed {
             Streamed::Left => self.submit_awaited(&mut state, memory, to, home),
             Streamed::Submitted => self.submit_locked(&mut state, memory, to, home, Acquire::Arrived),
         };
-        state.wake(&self.changed);
+        self.note_changed(&state);
         submitted?;
-        let mut points = state.hand_over.acquired_at;
-        state.last_awaited().into_iter().for_each(|point| points.insert(point));
-        Ok(points)
+        Ok(state.awaited_points())
     }
 
     /// Submits as [`submit_locked`](Self::submit_locked) does what submissions wait for, and what is in a batch with it.
@@ -456,7 +480,7 @@ impl<D: Device> Lane<D> {
         let mut state = self.lock();
         state.check_lost()?;
         let submitted = self.submit_locked(&mut state, memory, None, home, Acquire::All);
-        state.wake(&self.changed);
+        self.note_changed(&state);
         submitted
     }
 
@@ -483,7 +507,7 @@ impl<D: Device> Lane<D> {
             self.frames.fetch_add(1, Relaxed);
             // Otherwise they look by themselves.
             if let Some(state) = try_locked(&self.state) {
-                state.wake(&self.changed);
+                self.note_changed(&state);
             }
         }
     }
@@ -502,7 +526,7 @@ impl<D: Device> Lane<D> {
     pub(super) fn discard(&self) {
         let mut state = self.lock();
         state.discard();
-        state.wake(&self.changed);
+        self.note_changed(&state);
     }
 
     /// Notes that the device is lost, and drops the open batch: nothing is staged from now on.
@@ -512,28 +536,28 @@ impl<D: Device> Lane<D> {
         state.discard();
         // No queue executes anything any more.
         state.hand_over = hand_over::HandOver::default();
-        state.wake(&self.changed);
+        self.note_changed(&state);
     }
 
     /// Refuses writes from now on, or accepts them again. Those that wait for room end.
     pub(super) fn set_stopped(&self, is_stopped: bool) {
         let mut state = self.lock();
         state.is_stopped = is_stopped;
-        state.wake(&self.changed);
+        self.note_changed(&state);
     }
 
     /// Looks which batches have completed, if any has bytes of a handle, and finishes the handles of those that are over. No
     /// lock is held: this runs callbacks.
     pub(super) fn finish_handles(&self, tracker: &SubmissionTracker, panics: &mut Panics) {
-        let mut state = self.lock();
-        if !state.has_handles() {
-            return;
-        }
-        state.forget_done(tracker);
-        while let Some(over) = state.pop_over() {
+        // Whoever has the lock looks when it has done its work. It may be submitting, which a frame does not wait for.
+        while let Some(mut state) = try_locked(&self.state) {
+            if !state.has_handles() {
+                return;
+            }
+            state.forget_done(tracker);
+            let Some(over) = state.pop_over() else { return };
             drop(state);
             over.finish(panics);
-            state = self.lock();
         }
     }
 
@@ -550,7 +574,7 @@ impl<D: Device> Lane<D> {
             Streamed::Left => self.submit_awaited(&mut state, memory, None, home),
             Streamed::Submitted => self.submit_locked(&mut state, memory, None, home, Acquire::All),
         };
-        state.wake(&self.changed);
+        self.note_changed(&state);
         submitted?;
         state.pauses += 1;
         Ok(())
@@ -559,7 +583,7 @@ impl<D: Device> Lane<D> {
     pub(super) fn resume(&self) {
         let mut state = self.lock();
         state.pauses -= 1;
-        state.wake(&self.changed);
+        self.note_changed(&state);
     }
 
     /// Waits until no thread keeps others from staging.
