@@ -13,7 +13,7 @@ use allotment::device::{
 use allotment::memory::Image;
 use allotment::upload::{
     FillError, ImageWrite, Interruption, ReadError, ReadHandle, ReadStatus, UploadError, UploadHandle,
-    UploadStatus, Uploader,
+    UploadStatus, Uploader, WhenFull,
 };
 use allotment::{AllocationOptions, Gpu, MemoryUsage};
 
@@ -370,7 +370,8 @@ impl<D: Stressed> TestImage<D> {
             return Err("another uploader".to_owned());
         }
         let list = list.to_vec();
-        self.note_write(boxes.is_some(), &list, &bytes, (event, until), &written, |what| {
+        let refuses = gpu.desc().uploader.when_full == WhenFull::Refuse;
+        self.note_write(boxes.is_some(), &list, &bytes, (event, until), (&written, refuses), |what| {
             findings.push(format!("{what}: {about}"));
         });
         written.map_err(|error| format!("{error:?}"))
@@ -419,7 +420,7 @@ impl<D: Stressed> TestImage<D> {
         boxes: &[TexelBox],
         bytes: &[u8],
         (event, until): (Event, usize),
-        written: &Result<(), UploadError>,
+        (written, refuses): (&Result<(), UploadError>, bool),
         mut find: impl FnMut(String),
     ) {
         use ImageCopyError::{NeedsGraphicsQueue, States};
@@ -462,6 +463,8 @@ impl<D: Stressed> TestImage<D> {
                 texels.forget(boxes, until, !self.is_exclusive && !is_unknown);
                 texels.set_known(boxes, Known::Perhaps);
             }
+            // Staged as a whole, or not at all.
+            Err(UploadError::Full { .. }) if refuses => {}
             // Staging memory stayed full, or there was none.
             Err(
                 UploadError::Full { .. }

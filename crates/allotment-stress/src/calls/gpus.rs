@@ -9,7 +9,7 @@ use allotment::device::BufferDesc;
 use allotment::gpu::{Frame, Gpu, GpuDesc, Maintenance};
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
-use allotment::upload::RingDesc;
+use allotment::upload::{RingDesc, UploadError, WhenFull};
 use allotment::{AllocatorDesc, MemoryUsage};
 
 use super::Player;
@@ -47,6 +47,9 @@ impl<D: Stressed> Player<'_, D> {
         }
         if self.input.once_in(8) {
             desc = desc.with_maintenance(Maintenance::Thread);
+        }
+        if self.input.once_in(3) {
+            desc.uploader.when_full = WhenFull::Refuse;
         }
         let made = Gpu::new(self.world.device.clone(), desc);
         if let Some(gpu) = self.done(made) {
@@ -147,8 +150,10 @@ impl<D: Stressed> Player<'_, D> {
                 } else {
                     gpu.uploads().update_buffer(&it.buffer, offset, &new)
                 };
+                let is_refused = matches!(written, Err(UploadError::Full { .. }));
                 match self.done(written) {
                     Some(()) => bytes.write(size, offset, &new),
+                    None if is_refused => {}
                     // Some of it may have been written.
                     None => bytes.forget(),
                 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use allotment::device::{DeviceError, TimelinePoint};
 use allotment::lifetime::TimelinePoints;
-use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
+use allotment::upload::{ReadbackRing, RingDesc, UploadError, UploadRing, Uploader, UploaderDesc, WhenFull};
 
 use super::Player;
 use crate::shadow::pattern;
@@ -86,13 +86,14 @@ impl<D: Stressed> Player<'_, D> {
             uploader.update(&it, offset, &new)
         };
         self.uploader = Some(uploader);
+        let is_refused = matches!(written, Err(UploadError::Full { .. }));
         if self.done(written).is_some() {
             if offset.checked_add(new.len() as u64).is_none_or(|end| end > size) {
                 self.tally.find(format!("{:?} at {offset} of {size} bytes was accepted", self.call));
             } else {
                 bytes.write(size, offset, &new);
             }
-        } else {
+        } else if !is_refused {
             // Some of the bytes may be pending.
             bytes.forget();
         }
@@ -119,6 +120,7 @@ impl<D: Stressed> Player<'_, D> {
         };
         let submitted = uploader.submit();
         self.uploader = Some(uploader);
+        let is_refused = matches!(written, Err(UploadError::Full { .. }));
         let written = self.done(written).is_some();
         let submitted = self.done(submitted);
         if let Some(points) = &submitted {
@@ -130,11 +132,13 @@ impl<D: Stressed> Player<'_, D> {
             self.uploader = None;
             self.wait_for_all();
         }
-        if !written || submitted.is_none() {
+        if !(written || is_refused) || submitted.is_none() {
             bytes.forget();
         } else {
-            // There, wherever a step has moved the buffer since the upload was recorded.
-            bytes.write(size, offset, &new);
+            if written {
+                // There, wherever a step has moved the buffer since the upload was recorded.
+                bytes.write(size, offset, &new);
+            }
             self.use_movable_bytes(&it, &mut bytes, false);
         }
         drop(self.world.movables.put(Marked { it, bytes }));

@@ -25,7 +25,7 @@ use allotment::lifetime::TimelinePoints;
 use allotment::memory::Buffer;
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
-use allotment::upload::{ReadError, ReadHandle, Uploader, UploaderDesc, WhenFull};
+use allotment::upload::{ReadError, ReadHandle, UploadError, Uploader, UploaderDesc, WhenFull};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
 use crate::images::{PendingRead, PendingUpload, TestImage};
@@ -128,7 +128,12 @@ fn mix_once<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) ->
     ]);
     let mut uploader = UploaderDesc::default();
     uploader.staging = input.pick(&[32 << 20, 256 << 10, 1 << 20]);
-    uploader.when_full = WhenFull::Wait(Duration::from_secs(60));
+    let waits = WhenFull::Wait(Duration::from_secs(60));
+    uploader.when_full = input.pick(&[waits, waits, WhenFull::Refuse]);
+    if uploader.when_full == WhenFull::Refuse {
+        // So that much is refused.
+        uploader.staging = input.pick(&[256 << 10, 64 << 10]);
+    }
     if input.once_in(2) {
         uploader.image_queue = Some(QueueIndex(input.index(device.properties().queues.len()) as u8));
     }
@@ -213,7 +218,10 @@ impl<'a, D: Stressed> Worker<'a, D> {
         };
         let mut desc = UploaderDesc::default();
         (desc.staging, desc.queue) = (256 << 10, Some(worker.queue()));
-        desc.when_full = WhenFull::Wait(Duration::from_secs(60));
+        desc.when_full = gpu.desc().uploader.when_full;
+        if desc.when_full == WhenFull::Refuse {
+            desc.staging = 64 << 10;
+        }
         if worker.input.once_in(2) {
             desc.image_queue = Some(worker.queue());
         }
@@ -376,6 +384,8 @@ impl<'a, D: Stressed> Worker<'a, D> {
         let updated = self.gpu.uploads().update_buffer(&self.buffers[at].buffer, offset, &bytes);
         match updated {
             Ok(()) => self.buffers[at].bytes.write(size, offset, &bytes),
+            // Nothing is staged: its bytes are compared later on.
+            Err(error @ UploadError::Full { .. }) => return Err(format!("{error:?}")),
             Err(error) => {
                 self.buffers.swap_remove(at);
                 return Err(format!("{error:?}"));

@@ -161,7 +161,9 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// There is no room in staging memory.
+    /// There is no room in staging memory. With [`Refuse`](super::WhenFull::Refuse) nothing of the write is staged then, and the
+    /// target is as before: make the write again after what the source says to wait for, or, where it never fits, with fewer
+    /// regions or bytes at once.
     Full {
         /// What is free, and what to wait for.
         source: RingError,
@@ -244,7 +246,9 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// The write ended before all of its bytes were staged. Write the rest again once the reason is gone.
+    /// The write ended before all of its bytes were staged. Write the rest again once the reason is gone. With
+    /// [`Refuse`](super::WhenFull::Refuse) too, where the write was cancelled, the uploader stopped or the device lost between two
+    /// of its regions; for want of staging memory a write does not end like this then.
     Interrupted {
         /// Why.
         by: Interruption,

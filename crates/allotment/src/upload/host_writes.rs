@@ -6,11 +6,12 @@
 //! since the subresource stays as it was until its first copy is recorded.
 
 use super::error::UploadError;
+use super::image_room::ReservedRoom;
 use super::image_uploads::{Write, pieces};
 use super::image_write::TexelSource;
 use super::uploader::Uploader;
 use crate::device::{Device, DeviceError, HostImageWrite, PartRegions};
-use crate::memory::resource::{SubresourceState, Subresources, begin_write};
+use crate::memory::resource::{SubresourceState, Subresources, begin_copying, begin_staging};
 use crate::sync::locked;
 
 /// Most bytes that are copied by one call of the driver, unless a row of blocks has more: between two calls, a write can be
@@ -53,19 +54,21 @@ impl<D: Device> Drop for Copying<'_, '_, D> {
 }
 
 impl<D: Device> Uploader<D> {
-    /// Copies the regions of a write into the image, where that is possible. Returns those that have to be staged.
-    pub(super) fn copy_regions<'a>(
-        &self,
+    /// Copies the regions of a write into the image, where that is possible. Returns those that have to be staged, and the room
+    /// that is reserved for them.
+    pub(super) fn copy_regions<'a, 's>(
+        &'s self,
         write: &Write<'a, D>,
         regions: PartRegions<'a>,
         source: &mut impl TexelSource,
         written: &mut u64,
-    ) -> Result<PartRegions<'a>, UploadError> {
+    ) -> Result<(PartRegions<'a>, ReservedRoom<'s, D>), UploadError> {
         let device = self.memory.allocator().device();
         // A box without texels is one of all regions.
         let has_texels = regions.clone().next().is_some_and(|part| !part.region.extent.contains(&0));
         if !write.part.shape.is_host_writable || !has_texels {
-            return Ok(regions);
+            let room = self.reserve_room(write, regions.clone())?;
+            return Ok((regions, room));
         }
         // On the way to another place, the copy of a move would overwrite what the CPU writes before it.
         let (image, is_moving) =
@@ -75,8 +78,11 @@ impl<D: Device> Uploader<D> {
             && source.bytes().is_some()
             && !is_moving
             && device.can_write_from_host(write.part.shape, write.after);
-        if !begin_write(write.part.states, &of, may_copy) {
-            return Ok(regions);
+        if !may_copy || !begin_copying(write.part.states, &of) {
+            // Before the states say that this write stages: it may be refused.
+            let room = self.reserve_room(write, regions.clone())?;
+            begin_staging(write.part.states, &of);
+            return Ok((regions, room));
         }
         let mut copying = Copying { write, regions: regions.clone(), of, reached: 0, stages_rest: false };
         let (mut left, mut last) = (regions.clone(), None);
@@ -107,8 +113,12 @@ impl<D: Device> Uploader<D> {
                     // The driver found no memory, say. Nothing of the region is written, and what the driver did to the
                     // subresource is discarded.
                     Err(error) if error != DeviceError::Lost && piece == 0 => {
+                        let room = self.reserve_room(write, left.clone()).inspect_err(|_| {
+                            // Refused as a whole: the image is as new as it was.
+                            (copying.reached, *written) = (0, 0);
+                        })?;
                         copying.stages_rest = true;
-                        return Ok(left);
+                        return Ok((left, room));
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -121,6 +131,6 @@ impl<D: Device> Uploader<D> {
             last = subresource;
             left.next();
         }
-        Ok(left)
+        Ok((left, ReservedRoom::NONE))
     }
 }

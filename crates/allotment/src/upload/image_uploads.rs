@@ -25,6 +25,7 @@ use std::sync::Arc;
 use super::copied_part::CopiedPart;
 use super::error::{FillError, UploadError};
 use super::handle::UploadHandle;
+use super::image_room::{ReservedRoom, StagedAt};
 use super::image_write::{ImageRows, ImageWrite, InPlace, Reader, TexelSource};
 use super::lane::{HeldLevels, LaneState, Level, Piece, StagedImage};
 use super::uploader::{Stay, Uploader};
@@ -46,9 +47,9 @@ pub(super) struct Write<'a, D: Device> {
     /// What the copies wait for, where the image has been used before.
     points: TimelinePoints,
     /// The subresources, where the queue for images is of another family than the one that uses the image.
-    held: Option<HeldLevels<'a, D>>,
+    pub(super) held: Option<HeldLevels<'a, D>>,
     /// The queue for images cannot copy it in pieces.
-    is_at_home: bool,
+    pub(super) is_at_home: bool,
     pub(super) handle: Option<&'a UploadHandle>,
 }
 
@@ -88,7 +89,7 @@ impl<D: Device> Uploader<D> {
     /// the state after the write; [`UploadError::Size`] for another number of bytes; [`UploadError::UnknownState`] where texels
     /// would have to be kept of a mip level in a state that is not known. Nothing is staged then. The errors of
     /// [`initialize`](Self::initialize) else: where staging memory is [waited](super::WhenFull::Wait) for, some of the texels
-    /// may be written.
+    /// may be written. Where a write is [refused](super::WhenFull::Refuse), [`UploadError::Full`] says that nothing is staged.
     #[inline(never)]
     pub fn write_image(
         &self,
@@ -258,8 +259,9 @@ impl<D: Device> Uploader<D> {
                 write_of.points =
                     if write_of.held.is_some() { points } else { self.without_streamed(points) };
             }
-            for region in self.copy_regions(&write_of, regions, source, written)? {
-                self.stage_region(&write_of, &region, source, written)?;
+            let (regions, mut room) = self.copy_regions(&write_of, regions, source, written)?;
+            for region in regions {
+                self.stage_region(&write_of, &region, &mut room, source, written)?;
             }
             Ok(())
         })
@@ -313,15 +315,16 @@ impl<D: Device> Uploader<D> {
     }
 
     /// Stages a region, in pieces of as many rows of blocks as fit.
-    fn stage_region(
-        &self,
+    fn stage_region<'a>(
+        &'a self,
         write: &Write<'_, D>,
         part: &PartRegion,
+        room: &mut ReservedRoom<'a, D>,
         source: &mut impl TexelSource,
         written: &mut u64,
     ) -> Result<(), UploadError> {
         let PartRegion { region, texel } = *part;
-        let [width, _, depth] = region.extent;
+        let width = region.extent[0];
         if region.extent.contains(&0) {
             // As for buffers: no copy of size 0.
             return Ok(());
@@ -329,22 +332,16 @@ impl<D: Device> Uploader<D> {
         let limits = &self.memory.allocator().device().properties().limits;
         // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
         // these. Rows are padded to the device's pitch in staging memory.
-        let (rows, row, pitch) = (part.rows(), part.row_bytes(), texel.row_pitch(width, limits));
-        let held = write.held.as_ref().map(|held| (held.is_at_home(write.level(part)), write.level(part)));
-        let (lane, held) = match held {
-            None if write.is_at_home => (self.home_lane(), None),
-            None => (self.image_lane(), None),
-            Some((true, _)) => (self.home_lane(), None),
-            Some((false, level)) => (self.image_lane(), Some(level)),
-        };
-        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
+        let (row, pitch) = (part.row_bytes(), texel.row_pitch(width, limits));
+        let at = self.staged_at(write, part);
+        let StagedAt { lane, held, .. } = at;
+        // All of it, where there is room for all of the write.
         let fit = lane.piece() / pitch.max(1);
         for (now, count) in pieces(part, fit, write.part.shape.whole_levels) {
             let slices = now.extent[2];
-            // If the offset alignment is not a power of two, the aligned offset may lie further in: request
-            // that many bytes more.
             let bytes = pitch * u64::from(count) * u64::from(slices);
             let piece = Piece {
+                // As `reserve_room` counts it.
                 size: bytes + texel.offset(1, limits),
                 alignment: limits.image_copy_offset_alignment,
                 target: None,
@@ -405,7 +402,7 @@ impl<D: Device> Uploader<D> {
                 write.to.with_states(|_| ());
                 Ok(())
             };
-            lane.stage(&self.memory, &piece, fill, record)?;
+            lane.stage(&self.memory, &piece, at.room(room), fill, record)?;
             *written += row * u64::from(count) * u64::from(slices);
         }
         Ok(())
@@ -442,7 +439,7 @@ fn is_callers<S: TexelSource>(_: &S) -> bool {
 
 impl<D: Device> Write<'_, D> {
     /// Returns the subresource of a region.
-    fn level(&self, part: &PartRegion) -> Level {
+    pub(super) fn level(&self, part: &PartRegion) -> Level {
         (self.to.id(), part.region.array_layer, part.region.mip_level)
     }
 

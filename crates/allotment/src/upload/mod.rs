@@ -44,6 +44,7 @@ mod copied_part;
 mod error;
 mod handle;
 mod host_writes;
+mod image_room;
 mod image_uploads;
 mod image_write;
 mod lane;

@@ -314,32 +314,46 @@ impl<D: Device> Uploader<D> {
             })?;
             // Until the bytes are there: what another uploader has on its way would come after them.
             let _mark = self.mark_exclusive(to.id(), is_shared)?;
-            let piece = if to.is_relocatable() { DIRECT_PIECE } else { usize::MAX };
-            let mut done = 0;
+            let (mut now, mut rest) = (bytes, &[][..]);
+            if to.is_relocatable() && bytes.len() > DIRECT_PIECE {
+                (now, rest) = bytes.split_at(DIRECT_PIECE);
+                // From the first piece to the last: none of them may be refused once the first is written.
+                stay.open(tracker, &self.buffers);
+            }
+            let mut is_first = true;
             loop {
-                let (at, rest) = (offset + done as u64, &bytes[done..]);
-                let now = &rest[..rest.len().min(piece)];
-                if !stay.beside_steps(tracker, &self.buffers, || self.write_directly(to, at, now))? {
-                    return self.write_staged((to, at), rest, &TimelinePoints::EMPTY, stay, handle, written);
+                let at = offset + *written;
+                let write = || self.write_directly(to, at, now, is_first);
+                if !stay.beside_steps(tracker, &self.buffers, write)? {
+                    return self.write_staged((to, at), bytes, &TimelinePoints::EMPTY, stay, handle, written);
                 }
-                done += now.len();
-                *written = done as u64;
-                if done == bytes.len() {
+                *written += now.len() as u64;
+                if rest.is_empty() {
                     return Ok(());
                 }
+                (now, rest) = rest.split_at(rest.len().min(DIRECT_PIECE));
+                is_first = false;
             }
         })
     }
 
-    /// Writes through the mapping. Returns false, with nothing written, where the bytes have to be staged.
-    fn write_directly(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
+    /// Writes a piece through the mapping. Returns false, with nothing written, where all of the write has to be staged, which
+    /// its first piece decides.
+    fn write_directly(
+        &self,
+        to: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+        is_first: bool,
+    ) -> Result<bool, UploadError> {
         to.with_contents(|to, moved_at| {
             self.check_buffer(to, offset, bytes.len() as u64)?;
-            // The copy of a move would overwrite what the CPU writes before it.
+            // The copy of a move would overwrite what the CPU writes before it. Bytes that another thread stages after the first
+            // piece may arrive before or after this write.
             let is_staged =
-                moved_at.is_some() || self.buffers.writes_to(self.tracker(), to.allocation().id());
+                || moved_at.is_some() || self.buffers.writes_to(self.tracker(), to.allocation().id());
             // Memory of the GPU's alone is mapped here where it can be: a write in place is cheaper than any staging.
-            if is_staged || !self.memory.allocator().is_reachable(to.allocation()) {
+            if is_first && (is_staged() || !self.memory.allocator().is_reachable(to.allocation())) {
                 return Ok(false);
             }
             self.memory.allocator().write(to.allocation(), offset, bytes)?;
@@ -432,7 +446,9 @@ impl<D: Device> Uploader<D> {
                     Ok(())
                 })
             };
-            stay.beside_steps(tracker, &self.buffers, || lane.stage(&self.memory, &piece, fill, record))?;
+            stay.beside_steps(tracker, &self.buffers, || {
+                lane.stage(&self.memory, &piece, None, fill, record)
+            })?;
             to_offset += size;
             *written += size;
         }

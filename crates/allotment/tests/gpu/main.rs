@@ -19,6 +19,7 @@ mod observed;
 mod other_gpu;
 mod races;
 mod reads;
+mod refused;
 mod rig;
 mod room;
 mod shared_uploads;

@@ -11,7 +11,7 @@
 //! loses it with the last of them.
 
 use core::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::device::TimelinePoint;
 use crate::lifetime::TimelinePoints;
@@ -162,22 +162,33 @@ impl<S: Copy + PartialEq> ImageStates<S> {
     }
 }
 
-/// Begins a write of a box of subresources, once no other thread copies texels into one of them. Returns true if this one may
-/// copy its texels without staging, and sets their states then; false if it has to stage them.
-pub(crate) fn begin_write<S: Copy + PartialEq>(
-    states: &SharedStates<S>,
+/// Begins a write of a box of subresources that copies its texels without staging, once no other thread does so with one of
+/// them, and sets their states. Returns false, and changes nothing, where it has to stage them.
+pub(crate) fn begin_copying<S: Copy + PartialEq>(states: &SharedStates<S>, of: &Subresources) -> bool {
+    let mut known = until_copied(states, of);
+    let copies = known.are(of, SubresourceState::Initial)[0];
+    if copies {
+        known.replace(of, SubresourceState::Initial, SubresourceState::Copying);
+    }
+    copies
+}
+
+/// Begins a write of a box of subresources that stages its texels, once no other thread copies texels into one of them.
+pub(crate) fn begin_staging<S: Copy + PartialEq>(states: &SharedStates<S>, of: &Subresources) {
+    until_copied(states, of).replace(of, SubresourceState::Initial, SubresourceState::Staging);
+}
+
+/// Waits until no thread copies texels into a box of subresources without staging.
+fn until_copied<'a, S: Copy + PartialEq>(
+    states: &'a SharedStates<S>,
     of: &Subresources,
-    may_copy: bool,
-) -> bool {
-    use SubresourceState::{Copying, Initial, Staging};
+) -> MutexGuard<'a, ImageStates<S>> {
     let mut known = locked(states);
-    while let [_, true] = known.are(of, Copying) {
+    while let [_, true] = known.are(of, SubresourceState::Copying) {
         let changed = Arc::clone(known.changed.get_or_insert_default());
         known = changed.wait(known).unwrap_or_else(PoisonError::into_inner);
     }
-    let copies = may_copy && known.are(of, Initial)[0];
-    known.replace(of, Initial, if copies { Copying } else { Staging });
-    copies
+    known
 }
 
 fn within(range: Range<u32>, end: u32) -> Range<u32> {

@@ -63,7 +63,9 @@ pub(super) use self::existing::d3d12;
 pub(super) use self::existing::vulkan;
 
 // For the layers above: descriptors that follow moves, and the room that a `Gpu` makes.
-pub(crate) use self::image_states::{SharedStates, SubresourceState, Subresources, begin_write};
+pub(crate) use self::image_states::{
+    SharedStates, SubresourceState, Subresources, begin_copying, begin_staging,
+};
 pub(crate) use self::relocation::{CellKey, Follower, Following, NewHandle, NewPlace, RoomOfGpu};
 
 use self::class::Class;

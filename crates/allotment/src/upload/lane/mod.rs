@@ -58,6 +58,7 @@ use allotment_suballoc::Alignment;
 pub(super) use batch::{LaneState, LaneStatistics, StagedImage, reuse_capacity};
 use hand_over::Acquire;
 pub(super) use hand_over::{HeldLevels, Level};
+pub(super) use room::Reservation;
 
 /// Batches in staging memory, so that one can be filled while others are copied.
 pub(super) const BATCHES: u64 = 4;
@@ -106,8 +107,10 @@ pub enum WhenFull {
     /// Wait for the device, at most this long for each batch. Only the thread that writes waits, in the order in which
     /// threads came; small writes wait only where many of them are pending.
     Wait(Duration),
-    /// Refuse the whole write, and name what to wait for. A batch is then not submitted when it grows large, only
-    /// if its copies would overlap or be too many.
+    /// Refuse the whole write, and name what to wait for: nothing of it is staged then, and the target, its contents and its
+    /// state are as before, however many regions of an image the write has. Room for all of them is one range, and is taken
+    /// before the first is staged; so a write that needs more than all of the staging memory is refused always, unless the CPU
+    /// writes it at once. A batch is then not submitted when it grows large, only if its copies would overlap or be too many.
     Refuse,
 }
 
@@ -240,6 +243,11 @@ impl<D: Device> Lane<D> {
         }
     }
 
+    /// Returns whether a write is refused as a whole where there is no room for all of it.
+    pub(super) fn refuses(&self) -> bool {
+        self.when_full == WhenFull::Refuse
+    }
+
     /// Refuses a write that never fits, if writes are not split.
     pub(super) fn check(&self, requested: u64) -> Result<(), UploadError> {
         // With `Wait` a large write is split into pieces, each of which fits.
@@ -293,18 +301,24 @@ impl<D: Device> Lane<D> {
     }
 
     /// Stages a piece: `fill` copies it to an offset of staging memory, and `record` adds its copy from there to the batch,
-    /// whose recording is open. No other lock than those of this module's description may be taken by `record`.
-    pub(super) fn stage(
-        &self,
+    /// whose recording is open. No other lock than those of this module's description may be taken by `record`. `room` is what
+    /// was reserved for this piece and others, if anything.
+    pub(super) fn stage<'a>(
+        &'a self,
         memory: &OwningAllocator<D>,
         piece: &Piece<'_>,
+        room: Option<&mut Reservation<'a, D>>,
         fill: impl FnOnce(&MappedBuffer<D>, u64) -> Result<(), UploadError>,
         record: impl FnOnce(&mut LaneState<D>, u64) -> Result<(), UploadError>,
     ) -> Result<(), UploadError> {
         let staging = self.staging(memory)?;
         // Dropped after the lock, which it takes: where it is not used up, it gives its range back.
         let reserved;
-        let (mut state, is_small) = match self.room(memory, piece)? {
+        let room = match room {
+            Some(all) => room::Room::Reserved(all.take(piece)),
+            None => self.room(memory, piece)?,
+        };
+        let (mut state, is_small) = match room {
             room::Room::Chunk(state, offset) => {
                 fill(staging, offset)?;
                 // After the bytes are written: an open recording holds back what other code releases, and a refused write

@@ -58,6 +58,7 @@ use crate::log::event;
 use crate::memory::{OwningAllocator, ShortName};
 use crate::upload::error::{RingError, UploadError};
 use crate::upload::staging_ranges::Range;
+use allotment_suballoc::Alignment;
 
 /// How long a thread waits for the GPU before it looks whether anything else has changed.
 const SLICE: Duration = Duration::from_millis(10);
@@ -71,7 +72,7 @@ pub(super) enum Room<'a, D: Device> {
 }
 
 /// A range that belongs to its writer. When dropped, it is free again.
-pub(super) struct Reservation<'a, D: Device> {
+pub(in crate::upload) struct Reservation<'a, D: Device> {
     lane: &'a Lane<D>,
     range: Range,
     is_small: bool,
@@ -80,6 +81,22 @@ pub(super) struct Reservation<'a, D: Device> {
 impl<D: Device> Reservation<'_, D> {
     pub(super) fn offset(&self) -> u64 {
         self.range.offset
+    }
+
+    /// Returns the bytes of `total` bytes and of a piece behind them.
+    pub(in crate::upload) fn behind(total: u64, size: u64, alignment: Alignment) -> u64 {
+        let step = alignment.max(STAGED_AT).get();
+        total.div_ceil(step).saturating_mul(step).saturating_add(size)
+    }
+
+    /// Takes room for a piece from the front of a range that was [reserved](Lane::reserve) for several.
+    pub(super) fn take(&mut self, piece: &Piece<'_>) -> Self {
+        // The rest begins where the next piece may.
+        let size = Self::behind(piece.size, 0, piece.alignment).min(self.range.size);
+        debug_assert!(size >= piece.size, "a piece takes what others have reserved");
+        let taken = Range { size, ..self.range };
+        self.range = Range { offset: taken.offset + size, size: self.range.size - size };
+        Self { lane: self.lane, range: taken, is_small: self.is_small }
     }
 
     /// Adds the range to the open batch. Returns whether it is small.
@@ -229,6 +246,22 @@ impl<D: Device> Lane<D> {
                     state = self.sleep(state, most);
                 }
             }
+        }
+    }
+
+    /// Returns room for several pieces, which [take](Reservation::take) it from the front: `piece` is as large as all of them
+    /// and what is between them. Where there is none, waits or refuses as the policy says.
+    pub(in crate::upload) fn reserve(
+        &self,
+        memory: &OwningAllocator<D>,
+        piece: &Piece<'_>,
+    ) -> Result<Reservation<'_, D>, UploadError> {
+        self.check(piece.size)?;
+        // Whatever can be refused is refused before anything of the write is staged.
+        self.staging(memory)?;
+        match self.room(memory, piece)? {
+            Room::Reserved(reserved) => Ok(reserved),
+            Room::Chunk(..) => unreachable!("no piece of a caller is in the chunk"),
         }
     }
 

@@ -34,10 +34,10 @@ fn stage(
     let ((to, to_offset), size) = (to, bytes.len() as u64);
     let piece = Piece::of_buffer(to.id(), to_offset, size);
     let record = |batch: &mut LaneState<_>, from_offset| {
-        batch.add_copy((to.id(), &to.handle(), to_offset), from_offset, size, false, false);
+        batch.add_copy(&piece, from_offset, &to.handle(), None);
         Ok(())
     };
-    lane.stage(memory, &piece, |staging, at| Ok(staging.write(at, bytes)?), record)
+    lane.stage(memory, &piece, None, |staging, at| Ok(staging.write(at, bytes)?), record)
 }
 
 #[test]
