@@ -87,7 +87,7 @@ fn what_an_uploader_has_not_handed_over_no_other_one_writes_and_no_read_reads() 
     let (buffer, picture) = (exclusive(&rig, &options), Picture::new(&rig, &options));
     let mut desc = UploaderDesc::default();
     (desc.queue, desc.image_queue) = (Some(TRANSFER), Some(TRANSFER));
-    let [one, other] = [(); 2].map(|()| Uploader::new(rig.gpu.memory(), desc.clone()).unwrap());
+    let [one, other] = [(); 2].map(|()| Uploader::new(rig.gpu.memory(), desc).unwrap());
     let name = ShortName::new("exclusive");
     let write = ImageWrite::default();
     let texels = vec![9; picture.texels.concat().len()];
