@@ -162,9 +162,9 @@ impl Bench {
         let counters = counters.transpose().map_err(failed)?;
         let is_over = AtomicBool::new(false);
         let (front, device, plain) = (&self.front, &self.device, &mut self.plain);
+        let reads = counters.as_ref();
         let round = std::thread::scope(|scope| {
-            let counters = counters.as_ref();
-            let frames = scope.spawn(|| frames(front, device, counters, &is_over));
+            let frames = scope.spawn(|| frames(front, device, reads, &is_over));
             let took = match way {
                 Way::Idle => {
                     std::thread::sleep(Duration::from_millis(100));
