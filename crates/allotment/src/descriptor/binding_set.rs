@@ -303,7 +303,8 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ) -> Result<(), DescriptorError> {
         let heap = &self.layout.inner.heap;
         let desc = BufferViewDesc::new(range, usage);
-        let shown = Shown::bytes(heap.allocator(), heap.tracker(), buffer, desc)?;
+        let shown =
+            Shown::Buffer { buffer: Arc::clone(buffer), desc }.checked(heap.allocator(), heap.tracker())?;
         self.bind_shown(binding, at, shown)
     }
 
@@ -347,7 +348,8 @@ impl<D: DescriptorDevice> BindingSet<D> {
         view: &D::ImageViewInfo,
     ) -> Result<(), DescriptorError> {
         let heap = &self.layout.inner.heap;
-        let shown = Shown::of_image(heap.allocator(), heap.tracker(), image, view.clone())?;
+        let shown = Shown::Image { image: Arc::clone(image), info: view.clone() };
+        let shown = shown.checked(heap.allocator(), heap.tracker())?;
         self.bind_shown(binding, at, shown)
     }
 
@@ -435,11 +437,11 @@ impl<D: DescriptorDevice> BindingSet<D> {
     }
 
     /// Binds a view. `keep` is its owner.
-    fn bind_owned(
+    fn bind_owned<V>(
         &mut self,
         binding: usize,
         at: u32,
-        view: &OwnedView<D>,
+        view: &OwnedView<D, V>,
         keep: KeepAlive,
     ) -> Result<(), DescriptorError> {
         let heap = &self.layout.inner.heap;

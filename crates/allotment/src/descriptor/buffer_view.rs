@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cpu_heap::CpuDescriptorHeap;
 use super::error::DescriptorError;
-use super::owned_view::{OwnedView, check_cpu_heap};
+use super::owned_view::OwnedView;
 use super::shown::Shown;
 use crate::device::{BufferViewDesc, DescriptorDevice, DescriptorHeapType};
 use crate::memory::{Buffer, OwningAllocator};
@@ -34,10 +34,7 @@ use crate::memory::{Buffer, OwningAllocator};
 /// println!("shaders find the lights at index {}", slot.index());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct BufferView<D: DescriptorDevice> {
-    view: OwnedView<D>,
-    desc: BufferViewDesc,
-}
+pub struct BufferView<D: DescriptorDevice>(OwnedView<D, BufferViewDesc>);
 
 impl<D: DescriptorDevice> BufferView<D> {
     /// Creates a view, with a descriptor in a CPU heap of resources, if one is passed.
@@ -58,24 +55,21 @@ impl<D: DescriptorDevice> BufferView<D> {
         buffer: &Arc<Buffer<D>>,
         desc: &BufferViewDesc,
     ) -> Result<Self, DescriptorError> {
-        let (allocator, tracker) = (memory.allocator(), memory.deletion_queue().tracker());
-        if let Some(heap) = cpu_heap {
-            check_cpu_heap(allocator, heap, DescriptorHeapType::Resource)?;
-        }
-        let shown = Shown::bytes(allocator, tracker, buffer, desc.clone())?;
-        Ok(Self { view: OwnedView::new(memory, cpu_heap, shown)?, desc: desc.clone() })
+        let cpu_heap = cpu_heap.map(|heap| (heap, DescriptorHeapType::Resource));
+        let shown = Shown::Buffer { buffer: Arc::clone(buffer), desc: desc.clone() };
+        OwnedView::new(memory, cpu_heap, |_| Ok((shown, desc.clone()))).map(Self)
     }
 
     /// Returns what the view sees.
     #[must_use]
     pub fn desc(&self) -> &BufferViewDesc {
-        &self.desc
+        &self.0.desc
     }
 
     /// Returns the buffer.
     #[must_use]
     pub fn buffer(&self) -> &Arc<Buffer<D>> {
-        self.view.shown().buffer()
+        self.0.shown().buffer()
     }
 
     /// Returns the address of the view's descriptor in its CPU heap (`D3D12_CPU_DESCRIPTOR_HANDLE`), to copy it from there. 0
@@ -86,17 +80,16 @@ impl<D: DescriptorDevice> BufferView<D> {
     ///
     /// [`DescriptorError::NoDescriptor`]; or the buffer was moved, and its heap cannot add a page for another descriptor.
     pub fn cpu_descriptor(&self) -> Result<u64, DescriptorError> {
-        let descriptor = self.view.cpu_descriptor()?;
-        descriptor.ok_or_else(|| DescriptorError::NoDescriptor { name: self.buffer().short_name() })
+        self.0.cpu_descriptor()
     }
 
-    pub(super) fn view(&self) -> &OwnedView<D> {
-        &self.view
+    pub(super) fn view(&self) -> &OwnedView<D, BufferViewDesc> {
+        &self.0
     }
 }
 
 impl<D: DescriptorDevice> fmt::Debug for BufferView<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BufferView").field("desc", &self.desc).finish_non_exhaustive()
+        f.debug_struct("BufferView").field("desc", self.desc()).finish_non_exhaustive()
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::cpu_heap::CpuDescriptorHeap;
 use super::error::DescriptorError;
-use super::owned_view::{OwnedView, check_cpu_heap};
+use super::owned_view::OwnedView;
 use super::shown::Shown;
 use crate::device::{DescriptorDevice, ImageViewDesc, ImageViewError, ImageViewParameters, ImageViewUse};
-use crate::memory::{Image, OwningAllocator};
+use crate::memory::{Allocator, Image, OwningAllocator};
 
 /// A view of an image: an RTV, a DSV, an SRV, a UAV, an input attachment. It keeps its image alive, and its descriptor in a CPU
 /// heap. Dropping it, on any thread, retires all of it: it is destroyed once no open recording and no submission in flight can
@@ -34,10 +34,7 @@ use crate::memory::{Image, OwningAllocator};
 /// drop((image, target)); // the image lives as long as a view of it
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct ImageView<D: DescriptorDevice> {
-    view: OwnedView<D>,
-    parameters: ImageViewParameters,
-}
+pub struct ImageView<D: DescriptorDevice>(OwnedView<D, ImageViewParameters>);
 
 impl<D: DescriptorDevice> ImageView<D> {
     /// Creates a view, with a descriptor in a CPU heap of its type. [`Gpu::create_image_view`](crate::Gpu::create_image_view)
@@ -56,37 +53,33 @@ impl<D: DescriptorDevice> ImageView<D> {
         image: &Arc<Image<D>>,
         desc: &ImageViewDesc,
     ) -> Result<Self, DescriptorError> {
-        let (allocator, tracker) = (memory.allocator(), memory.deletion_queue().tracker());
-        let cpu_heap = cpu_heap.zip(desc.usage.heap_type());
-        if let Some((heap, kind)) = cpu_heap {
-            check_cpu_heap(allocator, heap, kind)?;
-        }
-        let support = image.view_support();
-        let invalid =
-            |error: ImageViewError| DescriptorError::InvalidView { error, name: image.short_name() };
-        let parameters = desc.resolve(&support).map_err(invalid)?;
-        let info = allocator.device().image_view_info(&support, &parameters).map_err(invalid)?;
-        let shown = Shown::of_image(allocator, tracker, image, info)?;
-        let view = OwnedView::new(memory, cpu_heap.map(|(heap, _)| heap), shown)?;
-        Ok(Self { view, parameters })
+        let show = |allocator: &Allocator<D>| {
+            let support = image.view_support();
+            let invalid =
+                |error: ImageViewError| DescriptorError::InvalidView { error, name: image.short_name() };
+            let parameters = desc.resolve(&support).map_err(invalid)?;
+            let info = allocator.device().image_view_info(&support, &parameters).map_err(invalid)?;
+            Ok((Shown::Image { image: Arc::clone(image), info }, parameters))
+        };
+        OwnedView::new(memory, cpu_heap.zip(desc.usage.heap_type()), show).map(Self)
     }
 
     /// Returns what the view is for.
     #[must_use]
     pub fn usage(&self) -> ImageViewUse {
-        self.parameters.usage
+        self.parameters().usage
     }
 
     /// Returns what the view sees, with all that its description left open.
     #[must_use]
     pub fn parameters(&self) -> &ImageViewParameters {
-        &self.parameters
+        &self.0.desc
     }
 
     /// Returns the image.
     #[must_use]
     pub fn image(&self) -> &Arc<Image<D>> {
-        self.view.shown().image()
+        self.0.shown().image()
     }
 
     /// Calls `work` with the device's view: on Vulkan it has the `VkImageView`, for framebuffers, rendering attachments and
@@ -97,7 +90,7 @@ impl<D: DescriptorDevice> ImageView<D> {
     ///
     /// [`DescriptorError::Device`], where the image was moved and the device refuses another view. Never for a pinned image.
     pub fn with<R>(&self, work: impl FnOnce(&D::ImageView) -> R) -> Result<R, DescriptorError> {
-        self.view.with_view(|view| match view.image() {
+        self.0.with_view(|view| match view.image() {
             Some(raw) => work(raw),
             None => unreachable!("an image has a view"),
         })
@@ -111,8 +104,7 @@ impl<D: DescriptorDevice> ImageView<D> {
     ///
     /// [`DescriptorError::NoDescriptor`], and those of [`with`](Self::with).
     pub fn cpu_descriptor(&self) -> Result<u64, DescriptorError> {
-        let descriptor = self.view.cpu_descriptor()?;
-        descriptor.ok_or_else(|| DescriptorError::NoDescriptor { name: self.image().short_name() })
+        self.0.cpu_descriptor()
     }
 
     /// Checks that shaders may see the view through a heap, or a table of it.
@@ -124,13 +116,13 @@ impl<D: DescriptorDevice> ImageView<D> {
         Ok(())
     }
 
-    pub(super) fn view(&self) -> &OwnedView<D> {
-        &self.view
+    pub(super) fn view(&self) -> &OwnedView<D, ImageViewParameters> {
+        &self.0
     }
 }
 
 impl<D: DescriptorDevice> fmt::Debug for ImageView<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ImageView").field("parameters", &self.parameters).finish_non_exhaustive()
+        f.debug_struct("ImageView").field("parameters", self.parameters()).finish_non_exhaustive()
     }
 }

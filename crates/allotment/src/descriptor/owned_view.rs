@@ -21,7 +21,9 @@ use crate::memory::{Allocator, OwningAllocator, ShortName};
 use crate::sync::locked;
 
 /// A view and its descriptor. Dropping it retires both.
-pub(super) struct OwnedView<D: DescriptorDevice> {
+pub(super) struct OwnedView<D: DescriptorDevice, V> {
+    /// What it sees, as its type describes it.
+    pub(super) desc: V,
     allocator: Arc<Allocator<D>>,
     shown: Shown<D>,
     /// The heap of its descriptors, if it has any.
@@ -90,26 +92,34 @@ impl<D: DescriptorDevice> Made<D> {
     }
 }
 
-impl<D: DescriptorDevice> OwnedView<D> {
-    /// Creates a view of what was checked, with a descriptor in a heap of its type, if there is one.
+impl<D: DescriptorDevice, V> OwnedView<D, V> {
+    /// Creates a view of what `show` returns with its description, with a descriptor in a heap, if one is passed, which has to
+    /// be of this type.
     ///
     /// # Errors
     ///
-    /// The device refuses the view, or a page of the heap.
+    /// [`DescriptorError::WrongKind`], [`DescriptorError::WrongDevice`] for the heap; then those of `show` and of
+    /// [`Shown::checked`]; or the device refuses the view, or a page of the heap.
     #[track_caller]
     pub(super) fn new(
         memory: &OwningAllocator<D>,
-        cpu_heap: Option<&Arc<CpuDescriptorHeap<D>>>,
-        shown: Shown<D>,
+        cpu_heap: Option<(&Arc<CpuDescriptorHeap<D>>, DescriptorHeapType)>,
+        show: impl FnOnce(&Allocator<D>) -> Result<(Shown<D>, V), DescriptorError>,
     ) -> Result<Self, DescriptorError> {
         let (allocator, queue) = (memory.allocator(), memory.deletion_queue());
+        if let Some((heap, heap_type)) = cpu_heap {
+            check_cpu_heap(allocator, heap, heap_type)?;
+        }
+        let cpu_heap = cpu_heap.map(|(heap, _)| heap);
+        let (shown, desc) = show(allocator)?;
+        let shown = shown.checked(allocator, queue.tracker())?;
         let made = queue.own(Made::new(allocator, &shown, cpu_heap)?);
         let made = if shown.is_relocatable() {
             MadeView::Relocatable(Mutex::new(Arc::new(made)))
         } else {
             MadeView::Pinned(made)
         };
-        Ok(Self { allocator: Arc::clone(allocator), shown, cpu_heap: cpu_heap.cloned(), made })
+        Ok(Self { desc, allocator: Arc::clone(allocator), shown, cpu_heap: cpu_heap.cloned(), made })
     }
 
     pub(super) fn shown(&self) -> &Shown<D> {
@@ -125,16 +135,15 @@ impl<D: DescriptorDevice> OwnedView<D> {
         self.with_made(|made| work(&made.view))
     }
 
-    /// Returns the address of the descriptor in its CPU heap; `None` where it has no descriptor.
+    /// Returns the address of the descriptor in its CPU heap.
     ///
     /// # Errors
     ///
-    /// Those of [`with_view`](Self::with_view).
-    pub(super) fn cpu_descriptor(&self) -> Result<Option<u64>, DescriptorError> {
-        self.with_made(|made| {
-            let descriptor = made.descriptor.as_ref();
-            let range = descriptor.and_then(|it| Some((&it.heap, it.range.as_ref()?)));
-            range.map(|(heap, range)| heap.address(range)).transpose()
+    /// [`DescriptorError::NoDescriptor`], and those of [`with_view`](Self::with_view).
+    pub(super) fn cpu_descriptor(&self) -> Result<u64, DescriptorError> {
+        self.with_made(|made| match &made.descriptor {
+            Some(Descriptor { heap, range: Some(range) }) => heap.address(range),
+            _ => Err(DescriptorError::NoDescriptor { name: self.shown.short_name() }),
         })?
     }
 
@@ -174,11 +183,7 @@ impl<D: DescriptorDevice> OwnedView<D> {
 }
 
 /// Checks that a heap can have descriptors of a type of a device.
-///
-/// # Errors
-///
-/// [`DescriptorError::WrongKind`], [`DescriptorError::WrongDevice`].
-pub(super) fn check_cpu_heap<D: DescriptorDevice>(
+fn check_cpu_heap<D: DescriptorDevice>(
     allocator: &Allocator<D>,
     heap: &CpuDescriptorHeap<D>,
     found: DescriptorHeapType,

@@ -28,60 +28,34 @@ impl<D: DescriptorDevice> Clone for Shown<D> {
 }
 
 impl<D: DescriptorDevice> Shown<D> {
-    /// Checks a view of bytes of a buffer, for what an allocator and a tracker are of.
+    /// Checks it for what an allocator and a tracker are of, and a buffer for the description. Whatever makes a view or a
+    /// descriptor of it calls this first.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BufferUsage`],
-    /// [`DescriptorError::NoAddress`], [`DescriptorError::BadStride`], [`DescriptorError::BadRange`],
-    /// [`DescriptorError::Misaligned`].
-    pub(super) fn bytes(
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`]; and of a buffer [`DescriptorError::BufferUsage`],
+    /// [`DescriptorError::NoAddress`], [`DescriptorError::BadStride`] or [`DescriptorError::TexelFormat`],
+    /// [`DescriptorError::BadRange`], [`DescriptorError::Misaligned`].
+    pub(super) fn checked(
+        self,
         allocator: &Allocator<D>,
         tracker: &SubmissionTracker,
-        buffer: &Arc<Buffer<D>>,
-        desc: BufferViewDesc,
     ) -> Result<Self, DescriptorError> {
-        let shown = Self::Buffer { buffer: Arc::clone(buffer), desc: desc.clone() };
-        shown.check_for(allocator, tracker)?;
-        check_use(allocator.device(), buffer, desc.usage.flag())?;
-        check_bytes(allocator.device(), buffer, &desc)?;
-        Ok(shown)
-    }
-
-    /// Checks a view of a buffer as texels.
-    ///
-    /// # Errors
-    ///
-    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BufferUsage`],
-    /// [`DescriptorError::NoAddress`], [`DescriptorError::TexelFormat`], [`DescriptorError::BadRange`],
-    /// [`DescriptorError::Misaligned`].
-    pub(super) fn texels(
-        allocator: &Allocator<D>,
-        tracker: &SubmissionTracker,
-        buffer: &Arc<Buffer<D>>,
-        desc: TexelBufferDesc,
-    ) -> Result<Self, DescriptorError> {
-        let shown = Self::Texels { buffer: Arc::clone(buffer), desc: desc.clone() };
-        shown.check_for(allocator, tracker)?;
-        check_use(allocator.device(), buffer, desc.usage.flag())?;
-        check_texels(allocator.device(), buffer, &desc)?;
-        Ok(shown)
-    }
-
-    /// Checks an image.
-    ///
-    /// # Errors
-    ///
-    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
-    pub(super) fn of_image(
-        allocator: &Allocator<D>,
-        tracker: &SubmissionTracker,
-        image: &Arc<Image<D>>,
-        info: D::ImageViewInfo,
-    ) -> Result<Self, DescriptorError> {
-        let shown = Self::Image { image: Arc::clone(image), info };
-        shown.check_for(allocator, tracker)?;
-        Ok(shown)
+        self.check_for(allocator, tracker)?;
+        let device = allocator.device();
+        match &self {
+            Self::Buffer { buffer, desc } => {
+                check_use(device, buffer, desc.usage.flag())?;
+                check_bytes(device, buffer, desc)?;
+            }
+            Self::Texels { buffer, desc } => {
+                check_use(device, buffer, desc.usage.flag())?;
+                check_texels(device, buffer, desc)?;
+            }
+            // Its description is an API's own, or was resolved.
+            Self::Image { .. } => {}
+        }
+        Ok(self)
     }
 
     /// Returns the image that a view of an image shows.
@@ -110,13 +84,20 @@ impl<D: DescriptorDevice> Shown<D> {
         allocator: &Allocator<D>,
         tracker: &SubmissionTracker,
     ) -> Result<(), DescriptorError> {
-        match self {
+        let checked = match self {
             Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer
-                .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker()))
-                .map_err(|error| error.of(buffer.short_name())),
+                .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker())),
             Self::Image { image, .. } => image
-                .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker()))
-                .map_err(|error| error.of(image.short_name())),
+                .with_owned(|owned, _| check_owner(allocator, tracker, owned.allocator(), owned.tracker())),
+        };
+        checked.map_err(|error| error.of(self.short_name()))
+    }
+
+    /// Returns the name of the resource.
+    pub(super) fn short_name(&self) -> ShortName {
+        match self {
+            Self::Buffer { buffer, .. } | Self::Texels { buffer, .. } => buffer.short_name(),
+            Self::Image { image, .. } => image.short_name(),
         }
     }
 
@@ -441,8 +422,8 @@ mod tests {
             Arc::new(image)
         };
         let mut images: Vec<_> = (0..5).map(create).collect();
-        let shown =
-            Shown::of_image(gpu.allocator(), gpu.tracker(), &images[4], SimulatedImageUse::Sampled).unwrap();
+        let shown = Shown::Image { image: Arc::clone(&images[4]), info: SimulatedImageUse::Sampled };
+        let shown = shown.checked(gpu.allocator(), gpu.tracker()).unwrap();
         let before = shown.create_view(gpu.allocator()).unwrap();
         assert!(shown.with_descriptor(&before, |_| ()).is_ok());
 

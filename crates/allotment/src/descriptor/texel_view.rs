@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cpu_heap::CpuDescriptorHeap;
 use super::error::DescriptorError;
-use super::owned_view::{OwnedView, check_cpu_heap};
+use super::owned_view::OwnedView;
 use super::shown::Shown;
 use crate::device::{DescriptorDevice, DescriptorHeapType, TexelBufferDesc};
 use crate::memory::{Buffer, OwningAllocator};
@@ -30,10 +30,7 @@ use crate::memory::{Buffer, OwningAllocator};
 /// println!("shaders load texels at index {}", slot.index());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct TexelBufferView<D: DescriptorDevice> {
-    view: OwnedView<D>,
-    desc: TexelBufferDesc,
-}
+pub struct TexelBufferView<D: DescriptorDevice>(OwnedView<D, TexelBufferDesc>);
 
 impl<D: DescriptorDevice> TexelBufferView<D> {
     /// Creates a view, with a descriptor in a CPU heap of resources, if one is passed.
@@ -52,24 +49,21 @@ impl<D: DescriptorDevice> TexelBufferView<D> {
         buffer: &Arc<Buffer<D>>,
         desc: &TexelBufferDesc,
     ) -> Result<Self, DescriptorError> {
-        let (allocator, tracker) = (memory.allocator(), memory.deletion_queue().tracker());
-        if let Some(heap) = cpu_heap {
-            check_cpu_heap(allocator, heap, DescriptorHeapType::Resource)?;
-        }
-        let shown = Shown::texels(allocator, tracker, buffer, desc.clone())?;
-        Ok(Self { view: OwnedView::new(memory, cpu_heap, shown)?, desc: desc.clone() })
+        let cpu_heap = cpu_heap.map(|heap| (heap, DescriptorHeapType::Resource));
+        let shown = Shown::Texels { buffer: Arc::clone(buffer), desc: desc.clone() };
+        OwnedView::new(memory, cpu_heap, |_| Ok((shown, desc.clone()))).map(Self)
     }
 
     /// Returns what the view sees.
     #[must_use]
     pub fn desc(&self) -> &TexelBufferDesc {
-        &self.desc
+        &self.0.desc
     }
 
     /// Returns the buffer.
     #[must_use]
     pub fn buffer(&self) -> &Arc<Buffer<D>> {
-        self.view.shown().buffer()
+        self.0.shown().buffer()
     }
 
     /// Calls `work` with the device's view: on Vulkan it has the `VkBufferView`, for descriptor sets of the application's own.
@@ -80,7 +74,7 @@ impl<D: DescriptorDevice> TexelBufferView<D> {
     ///
     /// [`DescriptorError::Device`], where the buffer was moved and the device refuses another view. Never for a pinned buffer.
     pub fn with<R>(&self, work: impl FnOnce(&D::TexelBufferView) -> R) -> Result<R, DescriptorError> {
-        self.view.with_view(|view| match view.texels() {
+        self.0.with_view(|view| match view.texels() {
             Some(raw) => work(raw),
             None => unreachable!("texels have a view"),
         })
@@ -94,17 +88,16 @@ impl<D: DescriptorDevice> TexelBufferView<D> {
     ///
     /// [`DescriptorError::NoDescriptor`], and those of [`with`](Self::with).
     pub fn cpu_descriptor(&self) -> Result<u64, DescriptorError> {
-        let descriptor = self.view.cpu_descriptor()?;
-        descriptor.ok_or_else(|| DescriptorError::NoDescriptor { name: self.buffer().short_name() })
+        self.0.cpu_descriptor()
     }
 
-    pub(super) fn view(&self) -> &OwnedView<D> {
-        &self.view
+    pub(super) fn view(&self) -> &OwnedView<D, TexelBufferDesc> {
+        &self.0
     }
 }
 
 impl<D: DescriptorDevice> fmt::Debug for TexelBufferView<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TexelBufferView").field("desc", &self.desc).finish_non_exhaustive()
+        f.debug_struct("TexelBufferView").field("desc", self.desc()).finish_non_exhaustive()
     }
 }

@@ -393,7 +393,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         usage: BufferUse,
     ) -> Result<DescriptorSlot, DescriptorError> {
         let desc = BufferViewDesc::new(range, usage);
-        let slot = self.insert_shown(Shown::bytes(self.allocator(), self.tracker(), buffer, desc)?)?;
+        let shown = Shown::Buffer { buffer: Arc::clone(buffer), desc };
+        let slot = self.insert_shown(shown.checked(self.allocator(), self.tracker())?)?;
         self.shared.note_slot(slot);
         Ok(slot)
     }
@@ -432,7 +433,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         image: &Arc<Image<D>>,
         view: &D::ImageViewInfo,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        let shown = Shown::of_image(self.allocator(), self.tracker(), image, view.clone())?;
+        let shown = Shown::Image { image: Arc::clone(image), info: view.clone() };
+        let shown = shown.checked(self.allocator(), self.tracker())?;
         let slot = self.insert_shown(shown)?;
         self.shared.note_slot(slot);
         Ok(slot)
@@ -513,7 +515,11 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// Writes a descriptor of a view into a new slot. `keep` is the owner of the view.
     #[track_caller]
-    fn insert_owned(&self, view: &OwnedView<D>, keep: KeepAlive) -> Result<DescriptorSlot, DescriptorError> {
+    fn insert_owned<V>(
+        &self,
+        view: &OwnedView<D, V>,
+        keep: KeepAlive,
+    ) -> Result<DescriptorSlot, DescriptorError> {
         let shown = view.shown();
         shown.check_for(self.allocator(), self.tracker())?;
         let slot = if shown.is_relocatable() {
