@@ -38,6 +38,7 @@ mod batch;
 mod hand_over;
 mod room;
 
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -269,12 +270,14 @@ impl<D: Device> Lane<D> {
 
     /// Locks the state, unless another thread has it, perhaps for a call of the driver, and nothing is staged or to be handed over
     /// that submissions wait for: then it returns what they wait for.
-    fn lock_unless_settled(&self) -> Result<MutexGuard<'_, LaneState<D>>, TimelinePoints> {
-        match try_locked(&self.state) {
-            Some(state) => Ok(state),
-            // Writes that have returned are in it, and those that go on are none of this submission's business.
-            None => locked(&self.settled).map_or_else(|| Ok(self.lock()), Err),
+    fn lock_unless_settled(&self) -> ControlFlow<TimelinePoints, MutexGuard<'_, LaneState<D>>> {
+        if let Some(state) = try_locked(&self.state) {
+            return ControlFlow::Continue(state);
         }
+        // Unlocked before the state is locked: who has that notes what is settled.
+        let settled = *locked(&self.settled);
+        // Writes that have returned are in it, and those that go on are none of this submission's business.
+        settled.map_or_else(|| ControlFlow::Continue(self.lock()), ControlFlow::Break)
     }
 
     /// Returns the staging memory, which the first write creates.
@@ -451,11 +454,11 @@ impl<D: Device> Lane<D> {
     ) -> Result<TimelinePoints, UploadError> {
         let locked = match streamed {
             Streamed::Left => self.lock_unless_settled(),
-            Streamed::Submitted => Ok(self.lock()),
+            Streamed::Submitted => ControlFlow::Continue(self.lock()),
         };
         let mut state = match locked {
-            Ok(state) => state,
-            Err(points) => return Ok(points),
+            ControlFlow::Continue(state) => state,
+            ControlFlow::Break(points) => return Ok(points),
         };
         state.check_lost()?;
         let submitted = match streamed {
