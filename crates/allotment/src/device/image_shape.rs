@@ -47,7 +47,8 @@ pub struct ImageShape {
     /// `D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE`.
     pub is_sampled: bool,
     /// Whether the CPU can copy texels into it, without staging memory and without a queue
-    /// ([`write_image_from_host`](super::ImageDevice::write_image_from_host)): `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`.
+    /// ([`write_image_from_host`](super::ImageDevice::write_image_from_host)): `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`, or
+    /// `WriteToSubresource` where the texture is in memory for it.
     pub is_host_writable: bool,
 }
 

@@ -50,8 +50,9 @@ pub struct UploaderDesc {
     /// The policy if staging memory is full of pending bytes. Default: wait, at most a second for each batch.
     pub when_full: WhenFull,
     /// Whether the CPU copies texels into images that the GPU has not been given yet, without staging, where the device can:
-    /// on Vulkan with [`HOST_IMAGE_COPY`], into images with the usage `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`. The bytes of a
-    /// reader or of a closure are staged all the same. Default: yes.
+    /// on Vulkan with [`HOST_IMAGE_COPY`], into images with the usage `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`; on Direct3D 12 into
+    /// textures of a device with `DeviceDesc::with_host_written_textures`. The bytes of a reader or of a closure are staged all
+    /// the same. Default: yes.
     ///
     #[cfg_attr(
         feature = "vulkan",

@@ -33,6 +33,7 @@ mod descriptors;
 mod failures;
 mod fallback;
 mod flags;
+mod host_writes;
 mod layouts;
 mod lost;
 mod names;

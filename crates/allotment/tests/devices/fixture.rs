@@ -63,6 +63,11 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
         0
     }
 
+    /// False where the CPU copies no box into a mip level whose last blocks lie in it in part.
+    fn host_copies_end_in_parts_of_blocks(&self) -> bool {
+        true
+    }
+
     /// False where what watches the device takes the last blocks of a mip level, of which a part lies in it, for texels of the
     /// next layer or level.
     fn parts_of_blocks_are_understood(&self) -> bool {

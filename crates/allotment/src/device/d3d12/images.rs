@@ -10,11 +10,13 @@ use windows::Win32::Graphics::Dxgi::Common::{
 use super::buffers::bits;
 use super::descriptors::is_typeless;
 use super::formats::{texel_layout, typeless};
+use super::host_copies::is_host_writable;
 use super::properties::query;
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageAspect, ImageDesc, ImageDevice, ImageDimension,
-    ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements, ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, HostImageWrite, ImageAspect, ImageDesc, ImageDevice,
+    ImageDimension, ImageShape, ImageViewSupport, ImageViewUses, MemoryDesc, QueueKind, Requirements,
+    ResourceKind, Tiling,
 };
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
@@ -330,7 +332,20 @@ unsafe impl ImageDevice for Device {
     }
 
     fn image_shape(&self, info: &ResourceInfo<'_>) -> ImageShape {
-        shape(info)
+        let mut shape = shape(info);
+        shape.is_host_writable = self.shared.host_copies.is_some() && is_host_writable(info);
+        shape
+    }
+
+    // The CPU records no barriers, and writes what is in this state.
+    fn can_write_from_host(&self, shape: &ImageShape, after: D3D12_RESOURCE_STATES) -> bool {
+        shape.is_host_writable && after == D3D12_RESOURCE_STATE_COMMON
+    }
+
+    unsafe fn write_image_from_host(&self, write: &HostImageWrite<'_, Self>) -> Result<(), DeviceError> {
+        let copies = self.shared.host_copies.ok_or(DeviceError::Unsupported)?;
+        // SAFETY: the caller's promise.
+        unsafe { copies.write(write) }
     }
 
     // On a copy queue an image has no other state than `COMMON`, before and after each list.
@@ -348,7 +363,8 @@ unsafe impl ImageDevice for Device {
     }
 
     fn state_to_read(&self, queue: QueueKind, shape: &ImageShape) -> D3D12_RESOURCE_STATES {
-        if !shape.is_sampled {
+        // Shaders promote it from there, and the CPU leaves texels in no other state.
+        if !shape.is_sampled || shape.is_host_writable {
             return D3D12_RESOURCE_STATE_COMMON;
         }
         match queue {

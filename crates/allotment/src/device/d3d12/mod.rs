@@ -9,6 +9,7 @@
 //! | device memory that the CPU writes | GPU upload heaps (options 16) | staged, or read by the GPU from an upload heap |
 //! | memory that is not zeroed | options 7 | zeroed |
 //! | priorities | `ID3D12Device1` | ignored |
+//! | texels that the CPU copies into textures | cache-coherent UMA, [asked for](DeviceDesc::with_host_written_textures) | staged |
 //! | initial layouts, castable formats | `ID3D12Device10`, `12` | refused |
 //! | large descriptor heaps | as large as options 19 report | 1,000,000 views, 2048 samplers |
 //!
@@ -26,7 +27,8 @@
 //!
 //! Heap 0 is the adapter's local segment group, heap 1 the non-local one; a UMA adapter has only heap 0. A heap
 //! is mapped as a whole, through a buffer that covers it. Textures are only placed in memory that the CPU cannot
-//! map.
+//! map. [Textures that the CPU writes](DeviceDesc::with_host_written_textures), where they were asked for, have a type of
+//! their own, which comes before all others.
 //!
 //! A [dedicated](crate::device::ImageDevice::create_dedicated_image) resource is a committed resource. If the CPU maps
 //! the memory, it is a heap with one placed buffer instead, since a committed buffer can only be mapped up to its own
@@ -60,6 +62,7 @@ mod descriptors;
 mod external;
 mod formats;
 mod full_images;
+mod host_copies;
 mod images;
 mod memory;
 mod names;
@@ -95,6 +98,7 @@ pub use resources::ResourceInfo;
 #[doc(no_inline)]
 pub use windows;
 
+use host_copies::HostCopies;
 use memory::Object;
 use properties::{Features, HeapClass};
 use queues::Queues;
@@ -117,6 +121,9 @@ pub struct DeviceDesc {
     pub zeroing: Zeroing,
     /// The highest resource heap tier to use.
     pub highest_tier: D3D12_RESOURCE_HEAP_TIER,
+    /// Whether textures are in memory that the CPU can write, where the adapter has it: see
+    /// [`with_host_written_textures`](Self::with_host_written_textures). Default: no.
+    pub host_written_textures: bool,
 }
 
 /// Whether new memory is zeroed.
@@ -140,6 +147,7 @@ impl DeviceDesc {
             custom_heaps: Vec::new(),
             zeroing: Zeroing::default(),
             highest_tier: D3D12_RESOURCE_HEAP_TIER_2,
+            host_written_textures: false,
         }
     }
 
@@ -191,6 +199,20 @@ impl DeviceDesc {
         self.highest_tier = tier;
         self
     }
+
+    /// Has the CPU copy texels into new textures, without staging memory and without a queue (`WriteToSubresource`), on an
+    /// adapter where CPU and GPU share memory and caches (`CacheCoherentUMA`). Elsewhere it changes nothing.
+    ///
+    /// The library adds a memory type for textures of an [`ImageDesc`](crate::device::ImageDesc) that have colors, one sample, one
+    /// plane and no flags, and uploads leave those in the state `COMMON`, which shaders promote, unless they are told another:
+    /// then they are staged. So are the bytes of a reader or of a closure, and what was used before.
+    ///
+    /// Not the default, since nothing in the API says whether the GPU reads such textures as fast as others: measure it.
+    #[must_use]
+    pub fn with_host_written_textures(mut self) -> Self {
+        self.host_written_textures = true;
+        self
+    }
 }
 
 /// A Direct3D 12 device. A clone refers to the same device.
@@ -208,6 +230,8 @@ struct Shared {
     /// By memory type.
     classes: Vec<HeapClass>,
     skips_zeroing: bool,
+    /// `None` where textures are staged.
+    host_copies: Option<HostCopies>,
     ledger: Ledger<Object>,
     budgets: Budgets,
     paging: Mutex<Paging>,
@@ -224,7 +248,15 @@ impl Device {
     /// another type, of a memory pool that the adapter does not have, or without a page property.
     /// [`DeviceError::QueueCannotCopy`]; otherwise the runtime's error.
     pub fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
-        let DeviceDesc { device: raw, adapter, queues, custom_heaps, zeroing, highest_tier } = desc;
+        let DeviceDesc {
+            device: raw,
+            adapter,
+            queues,
+            custom_heaps,
+            zeroing,
+            highest_tier,
+            host_written_textures,
+        } = desc;
         // A queue index has 8 bits.
         DescriptionLimit::Queues.check(queues.len() as u64, 256)?;
         let mut features = Features::of(&raw);
@@ -232,7 +264,10 @@ impl Device {
         if features.tier.0 > highest_tier.0 {
             features.tier = highest_tier;
         }
-        let (mut properties, classes) = properties::describe(&raw, &adapter, &features, &custom_heaps)?;
+        let tries_host_copies = host_written_textures && features.coherent_uma;
+        let host_copies = tries_host_copies.then(|| HostCopies::try_out(&raw)).flatten();
+        let (mut properties, classes) =
+            properties::describe(&raw, &adapter, &features, host_copies.is_some(), &custom_heaps)?;
         properties.queues = properties::queue_kinds(&queues)?;
         let shared = Shared {
             ledger: Ledger::new(&properties),
@@ -242,6 +277,7 @@ impl Device {
             descriptor_limits: descriptors::limits(&raw, &features),
             // Older runtimes do not know the flag, and refuse it.
             skips_zeroing: zeroing == Zeroing::WhereNeeded && features.not_zeroed,
+            host_copies,
             raw,
             adapter,
             features,

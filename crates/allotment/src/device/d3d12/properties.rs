@@ -5,7 +5,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{DXGI_ADAPTER_DESC, IDXGIAdapter3};
 
 use super::budget::{GROUPS, segment};
-use super::refused;
+use super::{host_copies, refused};
 use crate::device::{
     Api, DescriptionError, DescriptionLimit, DeviceError, DeviceProperties, Limits, MemoryHeap,
     MemoryHeapIndex, MemoryProperties, MemoryType, MemoryTypeMask, QueueIndex, QueueKind,
@@ -51,6 +51,8 @@ impl ResourceClasses {
 pub(super) struct HeapClass {
     pub(super) properties: D3D12_HEAP_PROPERTIES,
     pub(super) supports: ResourceClasses,
+    /// For textures that the CPU writes, and for no others.
+    host_written: bool,
 }
 
 impl HeapClass {
@@ -66,6 +68,8 @@ pub(super) struct Features {
     pub(super) tier: D3D12_RESOURCE_HEAP_TIER,
     /// Whether CPU and GPU share all memory.
     uma: bool,
+    /// They share caches as well.
+    pub(super) coherent_uma: bool,
     pub(super) gpu_upload: bool,
     pub(super) not_zeroed: bool,
     pub(super) tight_alignment: bool,
@@ -151,6 +155,7 @@ impl Features {
         Self {
             tier: options.ResourceHeapTier,
             uma: architecture.UMA.as_bool(),
+            coherent_uma: architecture.UMA.as_bool() && architecture.CacheCoherentUMA.as_bool(),
             gpu_upload: upload.GPUUploadHeapSupported.as_bool(),
             not_zeroed,
             tight_alignment: tight_alignment_tier > 0,
@@ -164,11 +169,12 @@ impl Features {
 }
 
 /// Returns the properties of the device and its adapter, and how memory of each type is allocated. `custom`
-/// heaps come after the device's own types, in their order.
+/// heaps come after the device's own types, in their order; `host_written` adds the type for textures that the CPU writes.
 pub(super) fn describe(
     device: &ID3D12Device,
     adapter: &IDXGIAdapter3,
     features: &Features,
+    host_written: bool,
     custom: &[D3D12_HEAP_PROPERTIES],
 ) -> Result<(DeviceProperties, Vec<HeapClass>), DeviceError> {
     // SAFETY: the adapter is live.
@@ -205,6 +211,13 @@ pub(super) fn describe(
     if !custom.iter().all(possible) {
         return Err(DescriptionError::CustomHeap.into());
     }
+    if host_written {
+        // The first, since the first of types that suit alike is taken. For the allocator nothing there can be mapped: a texture
+        // has no bytes at an address.
+        types.push(MemoryType { heap: MemoryHeapIndex(0), properties: MemoryProperties::DEVICE_LOCAL });
+        let supports = ResourceClasses::TEXTURES;
+        classes.push(HeapClass { properties: host_copies::HEAP, supports, host_written });
+    }
     for properties in standard.chain(custom.iter().copied()) {
         let memory_type = memory_type(device, &properties, features.uma)?;
         let visible = memory_type.properties.contains(MemoryProperties::HOST_VISIBLE);
@@ -218,7 +231,7 @@ pub(super) fn describe(
         };
         for &supports in kinds {
             types.push(memory_type);
-            classes.push(HeapClass { properties, supports });
+            classes.push(HeapClass { properties, supports, host_written: false });
         }
     }
     DescriptionLimit::MemoryTypes.check(types.len() as u64, 32)?;
@@ -296,14 +309,19 @@ fn memory_type(
 }
 
 /// Returns the memory types whose heaps support all of `wanted`, and in which resources can change their state
-/// if `changes_state`.
+/// if `changes_state`. The one for textures that the CPU writes is there only for those.
 pub(super) fn types_that_support(
     classes: &[HeapClass],
     wanted: ResourceClasses,
     changes_state: bool,
+    host_writable: bool,
 ) -> MemoryTypeMask {
     // A resource that has to change its state cannot be placed where the state is fixed.
-    let suits = |class: &HeapClass| class.supports.contains(wanted) && !(changes_state && class.is_one_way());
+    let suits = |class: &HeapClass| {
+        class.supports.contains(wanted)
+            && !(changes_state && class.is_one_way())
+            && (host_writable || !class.host_written)
+    };
     let suiting = (0..32).zip(classes).filter(|(_, class)| suits(class));
     MemoryTypeMask(suiting.fold(0, |mask, (index, _)| mask | 1 << index))
 }

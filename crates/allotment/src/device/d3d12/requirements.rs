@@ -4,6 +4,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use windows::core::Interface as _;
 
+use super::host_copies::is_host_writable;
 use super::properties::{ResourceClasses, USE_TIGHT_ALIGNMENT, types_that_support};
 use super::resources::to_desc1;
 use super::{ResourceInfo, Shared, images};
@@ -64,7 +65,7 @@ impl Shared {
         let requirements = Requirements {
             size: allocation.SizeInBytes,
             alignment: Alignment::new(alignment).map_err(|_| DeviceError::Unsupported)?,
-            memory_types: types_that_support(&self.classes, class, changes_state),
+            memory_types: types_that_support(&self.classes, class, changes_state, is_host_writable(info)),
             // Direct3D 12 reports no preference for dedicated memory; the allocator decides by size.
             dedicated: DedicatedNeed::None,
             kind: if info.is_buffer() { ResourceKind::Buffer } else { images::kind(info) },

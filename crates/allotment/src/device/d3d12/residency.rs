@@ -26,8 +26,9 @@ impl Device {
     /// # Safety
     ///
     /// Each memory is live, from this device, and listed once; no other thread evicts it or makes it resident
-    /// during this call. No queue uses it after the points, until it was [made resident](Self::make_resident)
-    /// again.
+    /// during this call. No queue uses it after the points, and no textures in it are
+    /// [written by the CPU](super::DeviceDesc::with_host_written_textures), until it was
+    /// [made resident](Self::make_resident) again.
     pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<(), DeviceError> {
         // A queue must not use evicted memory. The points are checked rather than waited for: eviction is optional
         // and can be tried again.

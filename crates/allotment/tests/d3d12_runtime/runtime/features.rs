@@ -38,7 +38,11 @@ impl Runtime {
             D3D12_FEATURE_ARCHITECTURE => answer(
                 data,
                 size,
-                D3D12_FEATURE_DATA_ARCHITECTURE { UMA: config.uma.into(), ..Default::default() },
+                D3D12_FEATURE_DATA_ARCHITECTURE {
+                    UMA: config.uma.into(),
+                    CacheCoherentUMA: config.coherent.into(),
+                    ..Default::default()
+                },
             ),
             D3D12_FEATURE_D3D12_OPTIONS7 if config.not_zeroed => {
                 answer(data, size, D3D12_FEATURE_DATA_D3D12_OPTIONS7::default())

@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) tier: D3D12_RESOURCE_HEAP_TIER,
     /// All memory is the adapter's own.
     pub(crate) uma: bool,
+    /// Its caches are the processor's too.
+    pub(crate) coherent: bool,
     /// GPU upload heaps.
     pub(crate) gpu_upload: bool,
     /// The alignment that buffers have where they ask for a tight one; `None` where it is not supported.
@@ -66,6 +68,7 @@ impl Config {
         Self {
             tier: D3D12_RESOURCE_HEAP_TIER_1,
             uma: false,
+            coherent: false,
             gpu_upload: false,
             tight: None,
             not_zeroed: false,
@@ -98,6 +101,11 @@ impl Config {
     /// A common machine with unified memory.
     pub(crate) fn integrated(self) -> Self {
         Self { uma: true, sizes: [128 * MIB, 16 << 30], ..self }
+    }
+
+    /// A machine with unified memory and caches.
+    pub(crate) fn coherent(self) -> Self {
+        Self { coherent: true, ..self.integrated() }
     }
 }
 

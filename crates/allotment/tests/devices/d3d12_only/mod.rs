@@ -4,6 +4,7 @@
 mod commands;
 mod descriptors;
 mod full_images;
+pub(crate) mod host_writes;
 
 use allotment::device::d3d12::{Device, DeviceDesc, Memory, MemoryOptions, ResourceInfo};
 use allotment::device::{

@@ -41,7 +41,8 @@ mod real {
             Ok(headless) => (headless.messages().is_some(), D3d12Reader::new(headless.device(), 1).is_ok()),
             Err(why) => {
                 let mut tests = suite::names::<SimulatedFixture>();
-                tests.extend(d3d12_only::all().into_iter().map(|(name, _)| name));
+                let own = d3d12_only::all().into_iter().chain(d3d12_only::host_writes::all());
+                tests.extend(own.map(|(name, _)| name));
                 return Kind::missing("d3d12", &why.to_string(), &tests);
             }
         };
@@ -67,6 +68,14 @@ mod real {
             D3d12Fixture::new(|desc| desc.with_max_tier(D3D12_RESOURCE_HEAP_TIER_1))
         });
         kind.conformance("custom heaps", Share::Drawn, || D3d12Fixture::new(with_custom_heaps));
+        let host_written = || D3d12Fixture::new(DeviceDesc::with_host_written_textures);
+        kind.conformance("host-written textures", Share::All, host_written);
+        for test in d3d12_only::host_writes::all() {
+            kind.add("host-written textures", test, host_written);
+        }
+        if reads {
+            kind.descriptors("host-written textures", Share::Drawn, host_written);
+        }
         for test in d3d12_only::all() {
             kind.add("", test, || D3d12Fixture::new(|desc| desc));
         }
@@ -162,6 +171,10 @@ mod real {
 
         fn no_address_usage(&self) -> Option<u64> {
             None
+        }
+
+        fn host_copies_end_in_parts_of_blocks(&self) -> bool {
+            false
         }
 
         fn image_for_views(&self, usage: ImageViewUse) -> Option<(u32, u64)> {
