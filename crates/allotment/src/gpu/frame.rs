@@ -521,7 +521,7 @@ impl<D: Device> Frame<D> {
         self.gpu.uploads().next_frame();
         // Before all else, since the frame's own recording holds back both what is reclaimed and a step of defragmentation.
         self.close();
-        let reclaimed = self.gpu.reclaim();
+        let reclaimed = self.gpu.reclaim_of_frame();
         // After reclaiming, which may have emptied blocks: their empty-block policy counts this frame already.
         self.gpu.emit_end_of_frame();
         self.gpu.allocator().end_frame();

@@ -506,13 +506,20 @@ impl<D: Device> Gpu<D> {
     /// ```
     #[inline(never)]
     pub fn reclaim(&self) -> Reclaimed {
+        let reclaimed = self.reclaim_of_frame();
+        self.shared.uploader.poll();
+        reclaimed
+    }
+
+    /// Reclaims as [`reclaim`](Self::reclaim) does, but waits for no thread that submits uploads.
+    fn reclaim_of_frame(&self) -> Reclaimed {
         // Resources first: their destructors retire descriptors, which then come back one call earlier.
         let mut reclaimed = self.deletion_queue().reclaim();
         reclaimed += self.shared.upload_pool.reclaim();
         reclaimed += self.shared.descriptors.reclaim();
         reclaimed += self.shared.command_allocators.reclaim();
         self.reclaim_readback();
-        self.shared.uploader.poll();
+        self.shared.uploader.poll_of_frame();
         self.shared.reads.poll();
         reclaimed
     }

@@ -470,7 +470,7 @@ impl<D: Device> Uploader<D> {
         }
         let mut running = Running { handle, failed: true, cancelled: false };
         let mut written = 0;
-        let done = self.visiting_orphans(|| {
+        let done = self.visiting_orphans(true, || {
             self.while_alive(|| {
                 // For direct writes; staged ones look again.
                 self.check_open(handle)?;
@@ -498,19 +498,25 @@ impl<D: Device> Uploader<D> {
         self.host_copied_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Calls `work`, which may close recordings, and looks at orphans and handles afterwards, with no lock held.
-    fn visiting_orphans<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Calls `work`, which may close recordings, and looks at orphans and handles afterwards, with no lock held; `waits` for
+    /// threads that submit.
+    fn visiting_orphans<T>(&self, waits: bool, work: impl FnOnce() -> T) -> T {
         let done = work();
         self.tracker().visit_orphans();
-        self.finish_handles();
+        self.finish_handles(waits);
         done
     }
 
-    fn finish_handles(&self) {
+    fn finish_handles(&self, waits: bool) {
         if self.has_handles.load(Relaxed) {
             let mut panics = Panics::default();
-            self.lanes().for_each(|lane| lane.finish_handles(self.tracker(), &mut panics));
+            self.lanes().for_each(|lane| lane.finish_handles(self.tracker(), waits, &mut panics));
         }
+    }
+
+    /// Looks as [`poll`](Self::poll) does, for a frame, which waits for no thread that submits: the next one looks again.
+    pub(crate) fn poll_of_frame(&self) {
+        self.finish_handles(false);
     }
 
     /// Looks which uploads have arrived: wakes the tasks that wait for their [handles](UploadHandle), and calls their
@@ -533,7 +539,7 @@ impl<D: Device> Uploader<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn poll(&self) {
-        self.finish_handles();
+        self.finish_handles(true);
     }
 
     /// Returns an object whose writes are those of a handle.
@@ -711,7 +717,7 @@ impl<D: Device> Uploader<D> {
         let streamed = if queue.is_some() { Streamed::Left } else { Streamed::Submitted };
         let exists = |queue: &QueueIndex| usize::from(queue.0) < device.properties().queues.len();
         let queue = queue.filter(|queue| exists(queue) && is_of_home_family(device, *queue));
-        self.visiting_orphans(|| {
+        self.visiting_orphans(streamed == Streamed::Submitted, || {
             self.while_alive(|| {
                 let mut points = TimelinePoints::EMPTY;
                 for lane in self.lanes() {
@@ -725,7 +731,7 @@ impl<D: Device> Uploader<D> {
 
     /// Submits the staged data, also what is streamed, and hands over all exclusive resources.
     pub(crate) fn submit_all(&self) -> Result<(), UploadError> {
-        self.visiting_orphans(|| {
+        self.visiting_orphans(true, || {
             let mut lanes = self.lanes();
             self.while_alive(|| lanes.try_for_each(|lane| lane.submit_all(&self.memory, self.home_of(lane))))
         })
@@ -771,7 +777,7 @@ impl<D: Device> Uploader<D> {
     /// in before. Submitted data still arrives, perhaps the first pieces of a large write among it. Data staged
     /// from now on still waits for the points of [`wait_for`](Self::wait_for).
     pub fn discard(&self) {
-        self.visiting_orphans(|| self.lanes().for_each(Lane::discard));
+        self.visiting_orphans(true, || self.lanes().for_each(Lane::discard));
     }
 
     /// Returns the queues for buffers and for images.
@@ -819,7 +825,7 @@ impl<D: Device> Drop for Uploader<D> {
         // that, nothing more can be done.
         _ = self.submit_all();
         self.tracker().visit_orphans();
-        self.finish_handles();
+        self.finish_handles(true);
     }
 }
 

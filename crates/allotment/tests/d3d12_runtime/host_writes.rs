@@ -1,7 +1,7 @@
 //! Memory for textures that the CPU writes: where there is some, and what is in other memory nevertheless.
 
-use allotment::device::ImageDesc;
-use allotment::device::d3d12::{DeviceDesc, ResourceInfo};
+use allotment::device::d3d12::{DeviceDesc, MemoryOptions, ResourceInfo};
+use allotment::device::{ImageDesc, ImageDevice as _};
 use allotment::memory::RawResource;
 use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::{AllocatorDesc, MemoryUsage};
@@ -12,6 +12,7 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
 use crate::rig::{
     Config, Rig, assert_clean, both_ways, buffer, device, info, runtime, target, texture, wish,
 };
+use crate::runtime::calls::Call;
 use crate::runtime::faults::Kind;
 
 const WRITE_BACK: D3D12_CPU_PAGE_PROPERTY = D3D12_CPU_PAGE_PROPERTY_WRITE_BACK;
@@ -75,4 +76,20 @@ fn they_are_in_other_memory_where_theirs_is_full() {
     let Some(rig) = asked(Config::usual().coherent()) else { return };
     rig.runtime.set_full(&[D3D12_HEAP_TYPE_CUSTOM]);
     assert_eq!(pages(&rig, &written()), [D3D12_CPU_PAGE_PROPERTY_UNKNOWN; 2]);
+}
+
+#[test]
+fn what_is_shared_is_in_memory_that_the_cpu_does_not_reach() {
+    let Some(rig) = asked(Config::usual().coherent()) else { return };
+    let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
+    let made =
+        rig.with_memory_options(&options).create_resource(&written(), &wish(MemoryUsage::GpuOnly)).unwrap();
+    let requirements = rig.device().image_requirements(&written()).unwrap();
+    let memory =
+        rig.with_memory_options(&options).allocate(&requirements, &wish(MemoryUsage::GpuOnly)).unwrap();
+    let heaps: Vec<_> = rig.runtime.calls().iter().filter_map(Call::memory).collect();
+    assert_eq!(heaps.len(), 2);
+    assert!(heaps.iter().all(|(heap, _)| heap.Type == D3D12_HEAP_TYPE_DEFAULT), "{heaps:?}");
+    rig.free(memory).unwrap();
+    rig.destroy([made]);
 }

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, Submission, TimelinePoint,
+    BufferCopy, BufferDesc, ImageDesc, ImagePart, QueueDevice as _, QueueIndex, SharingMode, Submission,
+    TimelinePoint,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::upload::{UploadHandle, UploadStatus, UploaderDesc, WhenFull};
@@ -193,6 +194,60 @@ fn a_frame_does_not_wait_for_a_thread_that_submits_what_is_streamed() {
     gpu.read_buffer(&far, 0, &mut found).unwrap();
     assert!(found == bytes(2, 20 * KIB));
     drop((near, far));
+    gpu.wait_idle().unwrap();
+    drop(gpu);
+    assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_frame_takes_over_what_has_arrived_also_beside_a_thread_that_submits() {
+    let inner = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    let device = HookedDevice::<HeldUp>::new(inner);
+    let gpu = Gpu::new(device.clone(), GpuDesc::default().with_uploader(desc())).unwrap();
+    let exclusive = BufferDesc::new(20 * KIB).with_sharing_mode(SharingMode::Exclusive);
+    let [first, second] = [(); 2].map(|()| gpu.create_buffer(&exclusive, &options()).unwrap());
+    let copy = gpu.create_buffer(&BufferDesc::new(20 * KIB), &options()).unwrap();
+    for round in 0..3 {
+        device.inner.pause_queues();
+        let streamed = UploadHandle::streamed();
+        gpu.uploads().with_handle(&streamed).write_buffer(&first, 0, &bytes(round, 20 * KIB)).unwrap();
+        gpu.uploads().submit().unwrap();
+        device.inner.resume_queues();
+        gpu.wait(gpu.tracker().submitted()).unwrap();
+        gpu.reclaim();
+        assert_eq!(streamed.status(), UploadStatus::Arrived);
+        let (begin, begins) = mpsc::channel();
+        let (over, is_over) = mpsc::channel();
+        *device.hook.frame.lock().unwrap() = Some((begin, is_over));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let streamed = UploadHandle::streamed();
+                gpu.uploads()
+                    .with_handle(&streamed)
+                    .write_buffer(&second, 0, &bytes(round, 20 * KIB))
+                    .unwrap();
+            });
+            begins.recv_timeout(Duration::from_secs(20)).expect("the thread submits");
+            // The frame has to wait for it here, since what it uses is handed over under the same lock.
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(50));
+                over.send(()).unwrap();
+            });
+            let frame = gpu.begin_frame().unwrap();
+            let submit = |queue, waits: &[TimelinePoint]| {
+                let (from, to) = (&first.handle(), &copy.handle());
+                let copies = [BufferCopy { from, from_offset: 0, to, to_offset: 0, size: 20 * KIB }];
+                // SAFETY: both buffers have the range, and live longer; nothing else uses the copy.
+                unsafe {
+                    device.submit(queue, &Submission { waits, copies: &copies, ..Submission::default() })
+                }
+            };
+            frame.submit(QUEUE, submit).unwrap();
+            frame.end().unwrap();
+        });
+        gpu.wait_idle().unwrap();
+    }
+    drop((first, second, copy));
     gpu.wait_idle().unwrap();
     drop(gpu);
     assert_eq!(device.inner.validation_errors(), Vec::<String>::new());

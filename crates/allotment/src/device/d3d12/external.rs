@@ -49,7 +49,7 @@ impl Shared {
         // SAFETY: the heap is live.
         let found = unsafe { heap.GetDesc() };
         let class = &self.classes[desc.memory_type.get()];
-        let (has, wanted) = (found.Properties, class.properties);
+        let (has, wanted) = (found.Properties, class.heap(D3D12_HEAP_FLAG_SHARED));
         // A custom heap is compared by its properties; for other types the runtime fills them in by itself.
         let same_pages = has.Type != D3D12_HEAP_TYPE_CUSTOM
             || (has.CPUPageProperty, has.MemoryPoolPreference)

@@ -155,12 +155,13 @@ impl Shared {
         } else {
             PLACEMENT
         };
+        let flags = self.heap_flags(desc.options)?;
         let heap_desc = D3D12_HEAP_DESC {
             // Sizes of resources are rounded up to this, so the last one fits.
             SizeInBytes: desc.size.next_multiple_of(PLACEMENT),
-            Properties: class.properties,
+            Properties: class.heap(flags),
             Alignment: alignment,
-            Flags: class.supports.heap_flags() | self.heap_flags(desc.options)?,
+            Flags: class.supports.heap_flags() | flags,
         };
         create(|heap| {
             // SAFETY: the device is live, and the runtime checks the description.

@@ -56,6 +56,16 @@ pub(super) struct HeapClass {
 }
 
 impl HeapClass {
+    /// Returns the properties of a heap with these flags. What is shared or displayed is in no heap that the CPU reaches.
+    pub(super) fn heap(&self, flags: D3D12_HEAP_FLAGS) -> D3D12_HEAP_PROPERTIES {
+        let others =
+            D3D12_HEAP_FLAG_SHARED | D3D12_HEAP_FLAG_SHARED_CROSS_ADAPTER | D3D12_HEAP_FLAG_ALLOW_DISPLAY;
+        if self.host_written && (flags & others) != D3D12_HEAP_FLAG_NONE {
+            return of_type(D3D12_HEAP_TYPE_DEFAULT);
+        }
+        self.properties
+    }
+
     /// Returns true for heaps whose resources have a fixed state.
     pub(super) fn is_one_way(&self) -> bool {
         matches!(self.properties.Type, D3D12_HEAP_TYPE_UPLOAD | D3D12_HEAP_TYPE_READBACK)
@@ -168,6 +178,12 @@ impl Features {
     }
 }
 
+/// Returns the properties of a heap of one of the API's types.
+fn of_type(heap_type: D3D12_HEAP_TYPE) -> D3D12_HEAP_PROPERTIES {
+    // The runtime determines the other properties when it creates the heap.
+    D3D12_HEAP_PROPERTIES { Type: heap_type, CreationNodeMask: 1, VisibleNodeMask: 1, ..Default::default() }
+}
+
 /// Returns the properties of the device and its adapter, and how memory of each type is allocated. `custom`
 /// heaps come after the device's own types, in their order; `host_written` adds the type for textures that the CPU writes.
 pub(super) fn describe(
@@ -192,15 +208,8 @@ pub(super) fn describe(
         (D3D12_HEAP_TYPE_READBACK, true),
         (D3D12_HEAP_TYPE_GPU_UPLOAD, features.gpu_upload),
     ];
-    let standard = standard.into_iter().filter(|&(_, exists)| exists).map(|(heap_type, _)| {
-        // The runtime determines the other properties when it creates the heap.
-        D3D12_HEAP_PROPERTIES {
-            Type: heap_type,
-            CreationNodeMask: 1,
-            VisibleNodeMask: 1,
-            ..Default::default()
-        }
-    });
+    let standard =
+        standard.into_iter().filter(|&(_, exists)| exists).map(|(heap_type, _)| of_type(heap_type));
     let possible = |heap: &D3D12_HEAP_PROPERTIES| {
         let pool = heap.MemoryPoolPreference;
         // L1 is the memory of a discrete adapter; a UMA adapter has only L0, and creation in L1 fails.

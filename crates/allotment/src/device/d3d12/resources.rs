@@ -302,8 +302,8 @@ impl Shared {
             // A shared handle opens a heap, and a committed resource has none of its own.
             return Err(DescriptionError::SharedHandleOfCommitted.into());
         }
-        let heap = self.classes[memory.memory_type.get()].properties;
         let flags = self.heap_flags(memory.options)?;
+        let heap = self.classes[memory.memory_type.get()].heap(flags);
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
         let commit = || match info.initial {
             Initial::State(requested) => {

@@ -9,7 +9,7 @@ use std::sync::Condvar;
 use std::time::Instant;
 
 use super::hand_over::{Acquire, HandOver, Level};
-use super::{BATCHES, Lane, Piece, lost};
+use super::{BATCHES, Lane, Piece, Settled, lost};
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageAspect, ImageCopy, QueueIndex, Submission,
     TexelLayout, TimelinePoint, TimelineValue,
@@ -279,9 +279,11 @@ impl<D: Device> LaneState<D> {
         self.has_awaited
     }
 
-    /// Returns whether submissions have nothing to submit or to hand over, but what is streamed.
-    pub(super) fn is_settled(&self) -> bool {
-        !self.has_awaited && self.hand_over.is_settled()
+    /// Returns what a submission finds, where it has nothing to submit or to hand over, except what is streamed.
+    pub(super) fn settled(&self) -> Option<Settled> {
+        let is_settled = !self.has_awaited && self.hand_over.is_settled();
+        is_settled
+            .then(|| Settled { points: self.awaited_points(), released: self.hand_over.first_released() })
     }
 
     /// Returns the points at which all that submissions wait for has arrived, as far as it was submitted.

@@ -243,6 +243,11 @@ impl<D: Device> HandOver<D> {
         !self.has_awaited() && self.released.iter().all(|it| it.parts.is_streamed)
     }
 
+    /// Returns the point from which on something that was streamed can be acquired.
+    pub(super) fn first_released(&self) -> Option<TimelinePoint> {
+        self.released.iter().map(|it| it.at).min_by_key(|at| at.value)
+    }
+
     /// Returns whether anything is to be released for which no submission waits.
     pub(super) fn has_streamed(&self) -> bool {
         self.has_streamed_ranges || self.has_levels(true)
@@ -544,6 +549,7 @@ impl<D: Device> Lane<D> {
             self.note_streamed(at);
         }
         state.hand_over.note_released(parts, at);
+        self.note_changed(state);
         Ok(())
     }
 
@@ -604,6 +610,7 @@ impl<D: Device> Lane<D> {
                     // A queue refused the acquire before, and these copies were staged since.
                     state.wait_for(point);
                 }
+                self.note_changed(state);
                 Ok(())
             }
             Err(NotSubmitted { recording, error }) => {

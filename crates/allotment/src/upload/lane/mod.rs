@@ -174,6 +174,15 @@ pub(crate) enum Streamed {
     Left,
 }
 
+/// What a submission finds that has nothing to submit or to hand over, except what is streamed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    /// The points that it waits for.
+    points: TimelinePoints,
+    /// From here on there is something to hand over.
+    released: Option<TimelinePoint>,
+}
+
 /// The uploads over one queue.
 pub(super) struct Lane<D: Device> {
     queue: QueueIndex,
@@ -191,8 +200,8 @@ pub(super) struct Lane<D: Device> {
     /// Locked while it is created, which calls the driver: threads that submit have no need to wait for that.
     creating: Mutex<()>,
     state: Mutex<LaneState<D>>,
-    /// The points that submissions wait for, where there is nothing else that they do. Locked for moments, also while `state` is.
-    settled: Mutex<Option<TimelinePoints>>,
+    /// Locked for moments, also while `state` is.
+    settled: Mutex<Option<Settled>>,
     /// Notified of what threads wait for with `state` unlocked: see `room`.
     changed: Condvar,
 }
@@ -218,7 +227,7 @@ impl<D: Device> Lane<D> {
             staging: OnceLock::new(),
             creating: Mutex::new(()),
             state: Mutex::new(LaneState::new(capacity)),
-            settled: Mutex::new(Some(TimelinePoints::EMPTY)),
+            settled: Mutex::new(Some(Settled::default())),
             changed: Condvar::new(),
         }
     }
@@ -265,19 +274,27 @@ impl<D: Device> Lane<D> {
     /// Wakes the threads that wait for something, and notes what those may know that find the state locked.
     fn note_changed(&self, state: &LaneState<D>) {
         state.wake(&self.changed);
-        *locked(&self.settled) = state.is_settled().then(|| state.awaited_points());
+        *locked(&self.settled) = state.settled();
     }
 
-    /// Locks the state, unless another thread has it, perhaps for a call of the driver, and nothing is staged or to be handed over
-    /// that submissions wait for: then it returns what they wait for.
-    fn lock_unless_settled(&self) -> ControlFlow<TimelinePoints, MutexGuard<'_, LaneState<D>>> {
+    /// Locks the state, unless another thread has it, perhaps for a call of the driver, and nothing is to be submitted or handed
+    /// over: then it returns the points that submissions wait for.
+    fn lock_unless_settled(
+        &self,
+        tracker: &SubmissionTracker,
+    ) -> ControlFlow<TimelinePoints, MutexGuard<'_, LaneState<D>>> {
         if let Some(state) = try_locked(&self.state) {
             return ControlFlow::Continue(state);
         }
-        // Unlocked before the state is locked: who has that notes what is settled.
+        // Unlocked before the state is locked: who has that notes what is settled. Writes that have returned are in it, and
+        // those that go on are none of this submission's business.
         let settled = *locked(&self.settled);
-        // Writes that have returned are in it, and those that go on are none of this submission's business.
-        settled.map_or_else(|| ControlFlow::Continue(self.lock()), ControlFlow::Break)
+        // What was streamed and has arrived may be used by what is submitted, so it is acquired first.
+        let is_settled = |it: &Settled| !it.released.is_some_and(|point| tracker.is_reached(point));
+        match settled.filter(is_settled) {
+            Some(Settled { points, .. }) => ControlFlow::Break(points),
+            None => ControlFlow::Continue(self.lock()),
+        }
     }
 
     /// Returns the staging memory, which the first write creates.
@@ -453,7 +470,7 @@ impl<D: Device> Lane<D> {
         streamed: Streamed,
     ) -> Result<TimelinePoints, UploadError> {
         let locked = match streamed {
-            Streamed::Left => self.lock_unless_settled(),
+            Streamed::Left => self.lock_unless_settled(memory.deletion_queue().tracker()),
             Streamed::Submitted => ControlFlow::Continue(self.lock()),
         };
         let mut state = match locked {
@@ -564,10 +581,10 @@ impl<D: Device> Lane<D> {
     }
 
     /// Looks which batches have completed, if any has bytes of a handle, and finishes the handles of those that are over. No
-    /// lock is held: this runs callbacks.
-    pub(super) fn finish_handles(&self, tracker: &SubmissionTracker, panics: &mut Panics) {
-        // Whoever has the lock looks when it has done its work. It may be submitting, which a frame does not wait for.
-        while let Some(mut state) = try_locked(&self.state) {
+    /// lock is held: this runs callbacks. Where it does not wait, another thread that has the lock keeps it from looking.
+    pub(super) fn finish_handles(&self, tracker: &SubmissionTracker, waits: bool, panics: &mut Panics) {
+        let lock = || if waits { Some(self.lock()) } else { try_locked(&self.state) };
+        while let Some(mut state) = lock() {
             if !state.has_handles() {
                 return;
             }
