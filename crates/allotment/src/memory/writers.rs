@@ -43,6 +43,13 @@ struct Marked {
 #[derive(Debug)]
 pub(crate) struct OtherWriter;
 
+impl Marked {
+    /// Refuses what another uploader writes.
+    fn of(&mut self, writer: WriterId) -> Result<&mut Self, OtherWriter> {
+        if self.writes > 0 && self.writer != writer { Err(OtherWriter) } else { Ok(self) }
+    }
+}
+
 impl Writers {
     /// Returns a number for an uploader.
     pub(crate) fn new_writer(&self) -> WriterId {
@@ -61,10 +68,7 @@ impl Writers {
         while all.get(&resource).is_some_and(|marked| marked.reads > 0) {
             all = self.submitted.wait(all).unwrap_or_else(PoisonError::into_inner);
         }
-        let marked = all.entry(resource).or_default();
-        if marked.writes > 0 && marked.writer != by {
-            return Err(OtherWriter);
-        }
+        let marked = all.entry(resource).or_default().of(by)?;
         marked.writer = by;
         marked.writes += 1;
         drop(all);
@@ -78,11 +82,7 @@ impl Writers {
         own: WriterId,
     ) -> Result<ReadMark, OtherWriter> {
         let mut all = locked(&self.marked);
-        let marked = all.entry(resource).or_default();
-        if marked.writes > 0 && marked.writer != own {
-            return Err(OtherWriter);
-        }
-        marked.reads += 1;
+        all.entry(resource).or_default().of(own)?.reads += 1;
         drop(all);
         Ok(ReadMark { writers: Arc::clone(self), resource })
     }
@@ -98,7 +98,7 @@ impl Writers {
     }
 }
 
-/// While it lives, no other uploader stages copies to the resource, and only reads after this uploader's copies are submitted.
+/// While it lives, no other uploader stages copies to the resource, and no reads but those of the same `Gpu` are submitted.
 pub(crate) struct WriteMark {
     writers: Arc<Writers>,
     resource: AllocationId,

@@ -89,9 +89,9 @@ pub struct UploaderStatistics {
 ///
 /// An image has one uploader at a time, and so has an [exclusive](crate::device::SharingMode::Exclusive) buffer. Another one
 /// may write it once no write goes on and [`submit`](Self::submit) has submitted the copies, and handed over what is
-/// exclusive; what was
-/// [streamed](UploadHandle::streamed) is handed over by the first `submit` after it has arrived. Before that, its writes return
-/// [`UploadError::OtherUploader`]. On the GPU it waits for the first one's points ([`wait_for`](Self::wait_for)).
+/// exclusive; what was [streamed](UploadHandle::streamed) is handed over by the first `submit` after it has arrived. Before
+/// that, its writes return [`UploadError::OtherUploader`]. On the GPU it waits for the first one's points
+/// ([`wait_for`](Self::wait_for)).
 ///
 /// # Queue families
 ///

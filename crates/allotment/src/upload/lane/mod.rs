@@ -25,8 +25,9 @@
 //!
 //! # Locks
 //!
-//! The lane's lock comes first, then those of `StreamedEnd` and `settled`, or that of opening recordings, then that of a relocatable target.
-//! A step of defragmentation holds the second while it takes the third. That of `Writers` comes last.
+//! The lane's lock comes first, then those of `StreamedEnd` and `settled`, or that of opening recordings, then that of a
+//! relocatable target. A step of defragmentation holds that of opening recordings while it takes the target's. That of
+//! `Writers` comes last.
 //!
 //! # Cost
 //!
