@@ -346,14 +346,17 @@ impl<D: Device> Uploader<D> {
         bytes: &[u8],
         is_first: bool,
     ) -> Result<bool, UploadError> {
+        // Bytes that another thread stages from here on may arrive before or after this write. Not asked under the lock of the
+        // target: who stages bytes takes the lock of the lane first.
+        if is_first && self.buffers.writes_to(self.tracker(), to.id()) {
+            return Ok(false);
+        }
         to.with_contents(|to, moved_at| {
             self.check_buffer(to, offset, bytes.len() as u64)?;
-            // The copy of a move would overwrite what the CPU writes before it. Bytes that another thread stages after the first
-            // piece may arrive before or after this write.
-            let is_staged =
-                || moved_at.is_some() || self.buffers.writes_to(self.tracker(), to.allocation().id());
-            // Memory of the GPU's alone is mapped here where it can be: a write in place is cheaper than any staging.
-            if is_first && (is_staged() || !self.memory.allocator().is_reachable(to.allocation())) {
+            // The copy of a move would overwrite what the CPU writes before it. Memory of the GPU's alone is mapped here where it
+            // can be: a write in place is cheaper than any staging.
+            let is_reachable = || self.memory.allocator().is_reachable(to.allocation());
+            if is_first && (moved_at.is_some() || !is_reachable()) {
                 return Ok(false);
             }
             self.memory.allocator().write(to.allocation(), offset, bytes)?;
