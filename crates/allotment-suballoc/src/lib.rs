@@ -34,6 +34,8 @@
 //!
 //! [`VirtualBlock::free_many`] frees many ranges of a large block in half the time.
 //!
+//! Where all lifetimes are known in advance, [`plan`] finds offsets that are better than those of any of them.
+//!
 //! Ranges freed in arbitrary order leave the free space of a block fragmented. A [`Compaction`] names the
 //! ranges that can move to a lower offset; the caller copies their contents.
 //!
@@ -89,6 +91,7 @@ mod growth;
 mod handle;
 #[doc(hidden)]
 pub mod json;
+pub mod plan;
 mod read_ahead;
 mod region;
 mod request;

@@ -8,6 +8,7 @@
 mod counting;
 mod layout;
 
+use allotment_suballoc::plan::{Item, Plan, Problem, Solver};
 use allotment_suballoc::{Algorithm, Compaction, FitStrategy, Request, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
@@ -267,4 +268,24 @@ fn a_reservation_suffices_for_regions_of_many_sizes_and_for_many_of_one_size() {
     };
     assert_eq!(freed(10_881, 1 << 17, &mut (1..=40).flat_map(|size| [size; 136])), 0, "136 each of 40 sizes");
     assert_eq!(freed(250, 1 << 20, &mut (0..100).map(|i| 1024 + i % 32)), 0, "100 of one class");
+}
+
+#[test]
+fn a_second_plan_of_the_same_size_allocates_nothing() {
+    // Lifetimes of one to nine units, two ranges for some; the second problem has as many, other ones.
+    let items = |seed: u64| {
+        (0..300u64).map(move |i| {
+            let start = (i * 7 + seed) % 100;
+            let wrapped = (i % 10 == 0).then_some(0..1 + i % 3);
+            (Item::new(1 + (i * 31 + seed) % 64), core::iter::once(start..start + 1 + i % 9).chain(wrapped))
+        })
+    };
+    let (mut problem, mut solver, mut plan) = (Problem::new(items(0)).unwrap(), Solver::new(), Plan::new());
+    solver.greedy(&problem, u64::MAX, &mut plan);
+    let first = plan.peak();
+    let before = allocations();
+    problem.assign(items(0)).unwrap();
+    solver.greedy(&problem, u64::MAX, &mut plan);
+    assert_eq!(allocations(), before);
+    assert_eq!(plan.peak(), first);
 }

@@ -1,0 +1,128 @@
+//! What a problem says of its items, and which it refuses.
+
+use core::iter::once;
+
+use allotment_suballoc::plan::{Item, PlanError, Problem, ProblemError};
+use allotment_suballoc::{Alignment, MAX_SIZE};
+use proptest::prelude::*;
+
+use crate::amount::scaled;
+use crate::{cut, naive};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: scaled(3000) as u32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_bound_is_the_most_that_is_live_at_once(set in naive::sets(24, false, false)) {
+        let problem = Problem::new(set.iter().cloned()).unwrap();
+        prop_assert_eq!(problem.lower_bound(), naive::load(&set));
+        prop_assert_eq!(problem.total_size(), set.iter().map(|(item, _)| item.size).sum::<u64>());
+    }
+
+    #[test]
+    fn items_share_a_section_exactly_if_they_are_live_together(set in naive::sets(24, false, false)) {
+        let problem = Problem::new(set.iter().cloned()).unwrap();
+        let sections = |item| problem.sections_of(item).flatten().collect::<Vec<_>>();
+        let mut live = vec![Vec::new(); problem.section_count()];
+        for item in 0..set.len() {
+            prop_assert!(sections(item).is_sorted_by(|a, b| a < b));
+            sections(item).iter().for_each(|&section| live[section].push(item));
+            for other in 0..set.len() {
+                let together = naive::conflict(&set[item].1, &set[other].1);
+                prop_assert_eq!(problem.conflict(item, other), together);
+                prop_assert_eq!(sections(item).iter().any(|section| sections(other).contains(section)), together);
+            }
+        }
+        // None is part of the next or of the one before. (An item that is live before and after a gap can make it so.)
+        let plain = set.iter().all(|(_, lifetime)| lifetime.len() == 1);
+        for two in live.windows(2).filter(|_| plain) {
+            prop_assert!(two[0].iter().any(|item| !two[1].contains(item)));
+            prop_assert!(two[1].iter().any(|item| !two[0].contains(item)));
+        }
+    }
+}
+
+#[test]
+fn a_cut_rectangle_is_as_full_at_all_times() {
+    for seed in 0..scaled(200) {
+        for set in [cut::guillotine(seed, 50, 1000, 1000), cut::pinwheels(seed, 50, 1000, 1000)] {
+            let area: u64 = set.iter().map(|(item, time)| item.size * (time[0].end - time[0].start)).sum();
+            assert_eq!(area, 1000 * 1000);
+            assert_eq!(Problem::new(set).unwrap().lower_bound(), 1000);
+        }
+    }
+}
+
+#[test]
+fn a_bound_counts_alignment_only_where_no_plan_avoids_it() {
+    let aligned = |size, alignment| Item::new(size).aligned(Alignment::new(alignment).unwrap());
+    let together =
+        |items: [Item; 2]| Problem::from_intervals(items.map(|item| (item, 0..1))).unwrap().lower_bound();
+    assert_eq!(together([aligned(1, 8), aligned(2, 8)]), 9, "the higher one is at 8");
+    assert_eq!(together([aligned(8, 8), aligned(16, 16)]), 24);
+    assert_eq!(together([aligned(3, 1), aligned(5, 8)]), 8);
+    assert_eq!(together([aligned(1, 1), aligned(2, 1).pinned_at(70)]), 72, "and the end of a pin");
+    assert_eq!(Problem::from_intervals([]).unwrap().lower_bound(), 0);
+}
+
+#[test]
+fn a_refused_item_is_named() {
+    let item = Item::new(4);
+    let refused = |bad: Item, lifetime: core::ops::Range<u64>| {
+        let error = Problem::from_intervals([(item, 0..9), (bad, lifetime)]).unwrap_err();
+        assert!(error.to_string().contains("item 1"), "{error}");
+        error
+    };
+    assert_eq!(refused(Item::new(0), 0..1), ProblemError::ZeroSize { item: 1 });
+    assert_eq!(refused(Item::new(u64::MAX), 0..1), ProblemError::TooLarge { item: 1, size: u64::MAX });
+    assert_eq!(refused(item, 3..3), ProblemError::EmptyLifetime { item: 1 });
+    #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+    let reversed = refused(item, 4..3);
+    assert_eq!(reversed, ProblemError::ReversedLifetime { item: 1, start: 4, end: 3 });
+    assert_eq!(refused(Item::new(MAX_SIZE), 20..21), ProblemError::TotalTooLarge { item: 1 });
+    let alignment = Alignment::new(8).unwrap();
+    assert_eq!(
+        refused(item.aligned(alignment).pinned_at(4), 0..1),
+        ProblemError::PinMisaligned { item: 1, offset: 4, alignment }
+    );
+    assert_eq!(
+        refused(item.pinned_at(u64::MAX), 0..1),
+        ProblemError::PinTooHigh { item: 1, offset: u64::MAX }
+    );
+
+    let pins = [(item.pinned_at(6), 0..3), (item, 0..3), (item.pinned_at(3), 2..4)];
+    let error = Problem::from_intervals(pins).unwrap_err();
+    assert_eq!(error, ProblemError::PinsOverlap { first: 2, second: 0 });
+    assert!(error.to_string().contains("items 2 and 0"));
+}
+
+#[test]
+fn a_problem_that_was_refused_has_no_items() {
+    let mut problem = Problem::from_intervals([(Item::new(4), 0..9)]).unwrap();
+    problem.assign([4, 0].map(|size| (Item::new(size), once(0..1)))).unwrap_err();
+    assert!(problem.is_empty() && problem.lower_bound() == 0 && problem.section_count() == 0);
+    problem.assign(once((Item::new(4), once(0..1)))).unwrap();
+    assert_eq!((problem.len(), problem.item(0).size), (1, 4));
+}
+
+#[test]
+fn times_may_be_anything() {
+    let whole = (Item::new(MAX_SIZE / 2), 0..u64::MAX);
+    let last = (Item::new(8), u64::MAX - 1..u64::MAX);
+    let problem = Problem::from_intervals([whole, last]).unwrap();
+    assert_eq!(problem.lower_bound(), MAX_SIZE / 2 + 8);
+}
+
+#[test]
+fn errors_of_plans_name_items() {
+    for (error, part) in [
+        (PlanError::OtherProblem { items: 71, planned: 72 }, "71 items"),
+        (PlanError::Overlap { first: 71, second: 72 }, "71 and 72"),
+        (PlanError::Misaligned { item: 71 }, "item 71"),
+        (PlanError::PinMoved { item: 71 }, "item 71"),
+        (PlanError::AbovePeak { item: 71 }, "item 71"),
+    ] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert!(ProblemError::TooManyItems.to_string().contains("2^29"));
+}
