@@ -1,5 +1,7 @@
 //! Problems whose optimum is known: a rectangle of memory and time, cut into items without a gap. The optimum is the bound.
 
+use core::iter::once;
+
 use allotment_suballoc::plan::Item;
 
 use crate::naive::Set;
@@ -75,5 +77,8 @@ pub(crate) fn pinwheels(seed: u64, items: usize, height: u64, time: u64) -> Set 
 }
 
 fn set(rectangles: &[Rectangle]) -> Set {
-    rectangles.iter().map(|&[from, to, low, high]| (Item::new(high - low), Vec::from([from..to]))).collect()
+    rectangles
+        .iter()
+        .map(|&[from, to, low, high]| (Item::new(high - low), once(from..to).collect()))
+        .collect()
 }

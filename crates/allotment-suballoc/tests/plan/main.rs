@@ -5,7 +5,9 @@
 #[path = "../../../allotment/tests/common/amount.rs"]
 mod amount;
 mod cut;
+mod exhaustive;
 mod naive;
 
 mod greedy;
 mod problem;
+mod search;
