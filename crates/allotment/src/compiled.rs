@@ -118,6 +118,7 @@ macro_rules! compiled_for {
                 OwningAllocator::<$device>::create_mapped_buffer as *const (),
                 OwningAllocator::<$device>::create_image as *const (),
                 OwningAllocator::<$device>::allocate as *const (),
+                OwningAllocator::<$device>::allocate_memory as *const (),
                 Transfer::<'static, $device>::new as *const (),
                 Transfer::<'static, $device>::upload as *const (),
                 Transfer::<'static, $device>::upload_to as *const (),

@@ -1,9 +1,11 @@
 //! Creation of buffers and images by a [`Gpu`](super::Gpu).
 
 use super::Gpu;
-use crate::device::Device;
-use crate::memory::AllocationOptions;
-use crate::memory::{Buffer, Image, MakingRoom, MappedBuffer, Movability, ResourceError, RoomOfGpu};
+use crate::device::{Device, Requirements};
+use crate::memory::{
+    AllocationError, AllocationOptions, Buffer, Image, MakingRoom, MappedBuffer, Memory, Movability, Name,
+    ResourceError, RoomOfGpu,
+};
 use crate::upload::ReadError;
 
 impl<D: Device> Gpu<D> {
@@ -112,6 +114,97 @@ impl<D: Device> Gpu<D> {
             Movability::Pinned => self.memory().create_image(info, options),
             Movability::Copied | Movability::Recreated => self.defragmenter().create_image(info, options),
         }
+    }
+
+    /// Allocates memory that [resources are placed in](Memory).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let passes = gpu.allocate_memory(&Requirements::new(8192), &MemoryUsage::GpuOnly.with_name("passes"))?;
+    /// let culled = gpu.create_buffer_in(&passes, 0, &BufferDesc::new(4096), "culled")?;
+    /// let sorted = gpu.create_buffer_in(&passes, 4096, &BufferDesc::new(4096), "sorted")?;
+    /// assert_eq!(gpu.allocator().statistics().allocations, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Allocator::allocate`](crate::Allocator::allocate).
+    #[inline(never)]
+    #[track_caller]
+    pub fn allocate_memory(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<Memory<D>, AllocationError> {
+        self.memory().allocate_memory(requirements, options)
+    }
+
+    /// Creates a buffer `offset` bytes into [memory](Memory), which it keeps. It is retired as [buffers](Self::create_buffer)
+    /// are.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let passes = gpu.allocate_memory(&Requirements::new(8192), &MemoryUsage::GpuOnly.with_name("passes"))?;
+    /// let culled = gpu.create_buffer_in(&passes, 4096, &BufferDesc::new(4096), "culled")?;
+    /// gpu.uploads().write_buffer(&culled, 0, &[7; 4096])?;
+    /// let beyond = gpu.create_buffer_in(&passes, 8192, &BufferDesc::new(4096), "sorted");
+    /// println!("{}", beyond.unwrap_err()); // names the buffer, the memory and the bytes
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`OwningAllocator::create_buffer_in`](crate::memory::OwningAllocator::create_buffer_in).
+    #[inline(never)]
+    #[doc(alias("vmaCreateAliasingBuffer", "vmaCreateAliasingBuffer2", "CreateAliasingResource"))]
+    #[track_caller]
+    pub fn create_buffer_in(
+        &self,
+        memory: &Memory<D>,
+        offset: u64,
+        info: &D::BufferInfo<'_>,
+        name: impl Into<Name>,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.memory().create_buffer_in(memory, offset, info, name)
+    }
+
+    /// Creates an image `offset` bytes into [memory](Memory), which it keeps. It is retired as [buffers](Self::create_buffer)
+    /// are.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let desc = ImageDesc::new(64, 64, 4);
+    /// let options = MemoryUsage::GpuOnly.with_name("targets");
+    /// let targets = gpu.allocate_memory(&device.image_requirements(&desc)?, &options)?;
+    /// let bloom = gpu.create_image_in(&targets, 0, &desc, "bloom")?;
+    /// gpu.uploads().write_image(&bloom, &[7; 64 * 64 * 4])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`OwningAllocator::create_buffer_in`](crate::memory::OwningAllocator::create_buffer_in).
+    #[inline(never)]
+    #[doc(alias("vmaCreateAliasingImage", "vmaCreateAliasingImage2", "CreateAliasingResource"))]
+    #[track_caller]
+    pub fn create_image_in(
+        &self,
+        memory: &Memory<D>,
+        offset: u64,
+        info: &D::ImageInfo<'_>,
+        name: impl Into<Name>,
+    ) -> Result<Image<D>, ResourceError> {
+        self.memory().create_image_in(memory, offset, info, name)
     }
 
     /// Creates buffers and images for which [room is made](MakingRoom), where there is no memory for them, by moving

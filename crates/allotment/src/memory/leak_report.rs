@@ -42,6 +42,9 @@ pub struct Leak {
     /// Where the program made the allocation, if the allocator
     /// [stores](crate::memory::AllocatorDesc::call_sites) that.
     pub call_site: Option<CallSite>,
+    /// The name of the [memory](crate::memory::Memory) in which the resource is placed, if it is. Its bytes are those of that
+    /// memory, which a report lists beside it where the program holds it too.
+    pub placed_in: Option<Name>,
 }
 
 impl fmt::Display for Leak {
@@ -56,6 +59,9 @@ impl fmt::Display for Leak {
         }
         if let Some(pool) = &self.pool {
             write!(f, ", in pool \"{pool}\"")?;
+        }
+        if let Some(memory) = &self.placed_in {
+            write!(f, ", placed in \"{memory}\"")?;
         }
         if let Some(call_site) = &self.call_site {
             write!(f, ", allocated at {call_site}")?;
@@ -129,7 +135,13 @@ impl LeakReport {
 
 impl fmt::Display for LeakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes: u64 = self.leaks.iter().map(|leak| leak.size).sum();
+        // Bytes of memory that is in the list are not counted once more for what is placed there.
+        let is_listed = |memory: &Name| {
+            let mut others = self.leaks.iter().filter(|leak| leak.placed_in.is_none());
+            others.any(|leak| leak.name.as_ref() == Some(memory))
+        };
+        let counted = self.leaks.iter().filter(|leak| !leak.placed_in.as_ref().is_some_and(is_listed));
+        let bytes: u64 = counted.map(|leak| leak.size).sum();
         let what = match self.moment {
             LeakMoment::AllocatorDropped => "were never freed",
             LeakMoment::LastGpuDropped => "are alive after the last `Gpu` was dropped",

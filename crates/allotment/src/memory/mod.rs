@@ -63,11 +63,11 @@ pub mod d3d12 {
 }
 /// Buffers, images and plain memory as type parameters, which few programs name.
 pub mod kinds {
-    pub use super::resource::{BufferOrImage, Buffers, Images, Memory};
+    pub use super::resource::{BufferOrImage, Buffers, Images, MemoryKind as Memory};
 }
 /// Names of allocations and pools.
 pub mod names {
-    pub use super::request::{NameTable, ShortName};
+    pub use super::request::{NameTable, OtherName, ShortName};
     pub use crate::choices::name::Name;
 }
 /// What a request would do, and in which memory types.
@@ -83,14 +83,14 @@ pub mod vulkan {
 
 // Beside the modules above, for programs: what most of them name.
 pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
-pub use allocator::Allocator;
+pub use allocator::{Activation, Allocator};
 pub use allotment_suballoc::{FitStrategy, StackSide};
 pub use pool::{AllocatorDesc, CreatePoolError, DestroyPoolError, PoolDesc};
 pub use request::AllocationOptions;
 pub use request::Pool;
 pub use request::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
 pub use resource::{
-    Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
+    Buffer, Image, MappedBuffer, Memory, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
     Resource, ResourceError, Transfer, TransferError, Unique, WithMemoryOptions,
 };
 pub use token::{Allocation, AllocationId, AllocationInfo, MemoryLocation};
@@ -101,7 +101,7 @@ pub(crate) use self::defragmentation::{
     AcceptedMove, DefragmentationDesc, DefragmentationError, DefragmentationStatistics, DefragmentationStep,
     Defragmenter, DefragmenterDesc, EmptiedBlocks, MakingRoom, Move, Pass, PassLimits, RoomError,
 };
-pub(crate) use self::names::{Name, ShortName};
+pub(crate) use self::names::{Name, OtherName, ShortName};
 pub(crate) use self::preview::Suitability;
 pub(crate) use self::reports::{CallSite, DetailedStatistics, LeakedDescriptors};
 pub(crate) use allocator::{check_range, report_left_by_gpu};

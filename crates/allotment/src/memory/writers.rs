@@ -43,6 +43,15 @@ struct Marked {
 #[derive(Debug)]
 pub(crate) struct OtherWriter;
 
+/// Why a resource does not lose its bytes at this moment.
+#[derive(Debug)]
+pub(crate) enum Busy {
+    /// An uploader writes it, or has copies to it on their way.
+    Written(AllocationId),
+    /// A copy out of it is being submitted.
+    Read(AllocationId),
+}
+
 impl Marked {
     /// Refuses what another uploader writes.
     fn of(&mut self, writer: WriterId) -> Result<&mut Self, OtherWriter> {
@@ -85,6 +94,28 @@ impl Writers {
         all.entry(resource).or_default().of(own)?.reads += 1;
         drop(all);
         Ok(ReadMark { writers: Arc::clone(self), resource })
+    }
+
+    /// Calls `work` unless one of the resources is marked. None of them is marked meanwhile.
+    pub(crate) fn while_unmarked<T>(
+        &self,
+        mut resources: impl Iterator<Item = AllocationId>,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Busy> {
+        let all = locked(&self.marked);
+        let busy = resources.find_map(|resource| match all.get(&resource)? {
+            Marked { writes: 1.., .. } => Some(Busy::Written(resource)),
+            Marked { .. } => Some(Busy::Read(resource)),
+        });
+        busy.map_or_else(|| Ok(work()), Err)
+    }
+
+    /// Waits until no copy out of a resource is being submitted. The caller holds no lock.
+    pub(crate) fn wait_until_read(&self, resource: AllocationId) {
+        let mut all = locked(&self.marked);
+        while all.get(&resource).is_some_and(|marked| marked.reads > 0) {
+            all = self.submitted.wait(all).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     fn unmark(&self, resource: AllocationId, unmark: impl FnOnce(&mut Marked)) {

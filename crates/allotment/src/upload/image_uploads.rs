@@ -230,6 +230,8 @@ impl<D: Device> Uploader<D> {
                 Ok::<_, UploadError>(owned.is_shared())
             })?;
             let mark = self.mark(to.id())?;
+            // After the mark: until then, another resource that is placed there could get the bytes.
+            self.memory.allocator().check_settled(to.id())?;
             // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
             let shape = shape.ok_or(ImageCopyError::NotAnImage)?;
             let after = write.after.unwrap_or_else(|| {

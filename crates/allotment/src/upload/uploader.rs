@@ -423,6 +423,8 @@ impl<D: Device> Uploader<D> {
             return Ok(());
         }
         let mark = self.mark_exclusive(id, is_shared)?;
+        // After the mark: until then, another resource that is placed there could get the bytes.
+        self.memory.allocator().check_settled(id)?;
         let lane = &self.buffers;
         // Another family than that of the lane's queue uses it.
         let is_exclusive = !is_shared && lane.is_foreign();
@@ -616,16 +618,18 @@ impl<D: Device> Uploader<D> {
         allocation: &Allocation,
     ) -> Result<MemoryLocation<D>, UploadError> {
         self.tracker().check_same(tracker)?;
-        Ok(self.memory.allocator().place_of_bound(allocation)?)
+        Ok(self.memory.allocator().place_of_written(allocation)?)
     }
 
-    /// Marks an exclusive buffer as written by this uploader. One that all queues share may have several writers.
+    /// Marks an exclusive buffer as written by this uploader, or one that is placed, whose bytes no other resource gets meanwhile.
+    /// One that all queues share may have several writers otherwise.
     fn mark_exclusive(
         &self,
         buffer: AllocationId,
         is_shared: bool,
     ) -> Result<Option<WriteMark>, UploadError> {
-        if is_shared { Ok(None) } else { self.mark(buffer).map(Some) }
+        let is_placed = self.memory.allocator().is_placed(buffer);
+        if is_shared && !is_placed { Ok(None) } else { self.mark(buffer).map(Some) }
     }
 
     /// Marks a resource as written by this uploader.

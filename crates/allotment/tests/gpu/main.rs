@@ -17,6 +17,7 @@ mod mapped;
 mod moved;
 mod observed;
 mod other_gpu;
+mod placed;
 mod races;
 mod reads;
 mod refused;

@@ -119,6 +119,10 @@ impl Things {
             Ok(()) => panic!("destroy_buffer took it"),
             Err(wrong) => theirs.destroy_buffer(wrong.0).unwrap(),
         }
+        let memory = self.gpu.allocate_memory(&Requirements::new(4096), &options).unwrap();
+        let placed = own.create_buffer_in(&memory, 0, &BufferDesc::new(64), "placed");
+        all.push(("create_buffer_in", text(placed)));
+        all.push(("create_image_in", text(own.create_image_in(&memory, 0, &desc, "placed"))));
         let best = theirs.explain(&Requirements::new(64), &options)[0].memory_type;
         let pool = theirs.create_pool(PoolDesc::new([best])).unwrap();
         let in_pool = options.with_pool(&pool);

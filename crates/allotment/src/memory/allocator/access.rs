@@ -51,6 +51,10 @@ impl<D: Device> Allocator<D> {
     /// Returns the beginning of an allocation's name, for an error. Locks its pool.
     #[cold]
     pub(crate) fn name_of(&self, allocation: &Allocation) -> ShortName {
+        if self.is_placed(allocation.id()) {
+            let name = |label: &mut Label| ShortName::of(label.name.as_ref());
+            return self.with_placed_label(allocation.id(), name).unwrap_or_default();
+        }
         // An allocation that is stale, or of another allocator, has no name here.
         let slot = self.slot_of(allocation.id()).ok();
         slot.and_then(|slot| slot.short_name(allocation.record, allocation.generation)).unwrap_or_default()
@@ -88,6 +92,10 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let held = self.hold(allocation)?;
+        self.check_tenancy(allocation, &held.0)?;
+        if held.0.unsettled {
+            return Err(AccessError::Unsettled { name: ShortName::NONE });
+        }
         if held.0.moving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
     }
 
@@ -98,6 +106,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let held = self.hold(allocation)?;
+        self.check_tenancy(allocation, &held.0)?;
         if held.0.arriving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
     }
 
@@ -107,10 +116,27 @@ impl<D: Device> Allocator<D> {
     pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         place.check_bound()?;
+        self.check_tenancy(allocation, &place)?;
         Ok(MemoryLocation::of(&place))
     }
 
-    fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
+    /// Does the same for a queue that is about to write to it.
+    pub(crate) fn place_of_written(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
+        let place = self.raw_place(allocation)?;
+        place.check_bound()?;
+        self.check_tenancy(allocation, &place)?;
+        if place.unsettled {
+            return Err(AccessError::Unsettled { name: ShortName::NONE });
+        }
+        Ok(MemoryLocation::of(&place))
+    }
+
+    /// Refuses bytes that belong to another resource which is placed there.
+    fn check_tenancy(&self, allocation: &Allocation, place: &RawPlace) -> Result<(), AccessError> {
+        if place.inactive { Err(self.inactive(allocation.id())) } else { Ok(()) }
+    }
+
+    pub(super) fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
         let id = allocation.id();
         let slot = self.slot_of(id)?;
         let record = slot.records.get(id.record).ok_or(AccessError::Stale)?;
@@ -175,6 +201,9 @@ impl<D: Device> Allocator<D> {
     }
 
     pub(in crate::memory) fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
+        if self.is_placed(id) {
+            return self.placed_info(id);
+        }
         self.slot_of(id)?.allocation_info(id.record, id.generation).ok_or(AccessError::Stale)
     }
 
@@ -231,6 +260,9 @@ impl<D: Device> Allocator<D> {
         id: AllocationId,
         change: impl FnOnce(&mut Label) -> T,
     ) -> Result<T, AccessError> {
+        if self.is_placed(id) {
+            return self.with_placed_label(id, change).ok_or(AccessError::Stale);
+        }
         self.slot_of(id)?.change_label(id.record, id.generation, change).ok_or(AccessError::Stale)
     }
 
@@ -478,6 +510,7 @@ impl<D: Device> Allocator<D> {
         visibility: Visibility,
     ) -> Result<(), AccessError> {
         let (place, _held) = self.hold(allocation)?;
+        self.check_tenancy(allocation, &place)?;
         let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
         let out = AccessError::OutOfRange {
             offset: range.start,
@@ -552,7 +585,7 @@ impl<D: Device> Allocator<D> {
         self.named(allocation, self.place_unnamed(allocation, offset, requirements))
     }
 
-    fn place_unnamed(
+    pub(in crate::memory) fn place_unnamed(
         &self,
         allocation: &Allocation,
         offset: u64,

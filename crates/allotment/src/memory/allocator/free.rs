@@ -34,6 +34,7 @@ impl<D: Device> Allocator<D> {
         match slot.free(allocation.record, allocation.generation, || self.pools.now()) {
             // Nearly all frees of a steady program end here.
             AfterFree::Nothing => {}
+            AfterFree::NoPool => self.free_placed(allocation.id()),
             // Dropped without the lock, since the last owner of a shared name frees host memory.
             AfterFree::Name(name) => drop(name),
             AfterFree::Elsewhere(home, ended) => self.free_elsewhere(home, ended),

@@ -54,14 +54,14 @@ use crate::sync::locked;
 /// The deletion queues in which resources of an allocator wait for the GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Reclaimable {
-    queues: Mutex<Vec<(WeakDeletionQueue, [TypeId; 3])>>,
+    queues: Mutex<Vec<(WeakDeletionQueue, [TypeId; 4])>>,
     /// There is a queue. Read without the lock, since an allocator that is used alone has none.
     any: AtomicBool,
 }
 
 impl Reclaimable {
     /// Adds a deletion queue, which is not kept alive, and the types of the resources in it.
-    pub(crate) fn add(&self, queue: &DeletionQueue, types: [TypeId; 3]) {
+    pub(crate) fn add(&self, queue: &DeletionQueue, types: [TypeId; 4]) {
         let queue = queue.downgrade();
         let mut queues = locked(&self.queues);
         queues.retain(|(queue, _)| queue.is_open());

@@ -97,10 +97,12 @@ impl<D: Device> Allocator<D> {
                     pool: state.rules.name.clone(),
                     memory_type: state.sets[usize::from(detail.set)].memory_type,
                     call_site,
+                    placed_in: None,
                 })
             };
             slot.each_live(leak, |leak| leaks.push(leak));
         }
+        self.add_placed_leaks(&mut leaks, shows);
         leaks.sort_by_key(|leak| core::cmp::Reverse(leak.size));
         leaks
     }

@@ -16,6 +16,7 @@ mod mapping;
 mod movability;
 mod new_block;
 mod offers;
+mod placed;
 mod preview;
 mod release;
 mod subscribe;
@@ -48,6 +49,8 @@ pub(super) use self::ladder::{IdleBlocks, Reclaimable};
 pub(super) use self::leaks::make_known;
 pub(crate) use self::leaks::report_left_by_gpu;
 pub(super) use self::offers::{Offers, Reserved};
+pub use self::placed::Activation;
+pub(super) use self::placed::{Placed, Placement, Tenancy};
 
 use self::leaks::report_leaks;
 
@@ -90,6 +93,8 @@ pub struct Allocator<D: Device> {
     descriptor_heaps: DescriptorHeaps,
     /// Who copies to its resources.
     writers: Arc<Writers>,
+    /// The resources that are placed in memory which they share.
+    placed: Placed,
 }
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
@@ -145,6 +150,7 @@ impl<D: Device> Allocator<D> {
             reclaimable: Reclaimable::default(),
             descriptor_heaps: DescriptorHeaps::default(),
             writers: Arc::default(),
+            placed: Placed::default(),
         })
     }
 

@@ -105,6 +105,12 @@ impl<D: Device> PoolSlot<D> {
 }
 
 impl<D: Device> Pools<D> {
+    /// Takes a slot for good, in which no pool will be: for the records of placed resources. `None` where there are no more.
+    pub(crate) fn take_slot_of_placed(&self) -> Option<u32> {
+        let PoolShards { first, .. } = self.take_slots(1);
+        self.slots.get_or_make(first).map(|_| first)
+    }
+
     /// Returns vacant slots for the shards of a pool, one after the other.
     fn take_slots(&self, count: u32) -> PoolShards {
         let mut vacant = locked(&self.vacant_slots);

@@ -46,6 +46,8 @@ pub(crate) struct Freed<D: Device> {
 #[derive(Debug)]
 pub(crate) enum AfterFree<D: Device> {
     Nothing,
+    /// The slot has no pool: the allocation is of one that is gone, or is [placed](crate::memory::allocator::Placed).
+    NoPool,
     /// The debug name is to be dropped.
     Name(Option<Name>),
     /// The range is in a block of another shard, whose slot is named, and is to be freed there.
@@ -60,7 +62,7 @@ impl<D: Device> PoolSlot<D> {
     pub(crate) fn free(&self, record: u32, generation: u32, now: impl FnOnce() -> Moment) -> AfterFree<D> {
         let mut guard = locked(&self.state);
         let (Some(state), Some(entry)) = (guard.as_mut(), self.records.get(record)) else {
-            return AfterFree::Nothing;
+            return AfterFree::NoPool;
         };
         if entry.generation() != generation {
             return AfterFree::Nothing;

@@ -338,7 +338,7 @@ impl<D: Device> Pools<D> {
 
     /// Returns what offsets and sizes in memory of this type are multiples of, so that no flush touches two
     /// allocations. A size only: 1 also where memory needs flushes and its atoms are single bytes.
-    pub(super) fn flush_multiple(&self, memory_type: MemoryTypeIndex) -> Alignment {
+    pub(crate) fn flush_multiple(&self, memory_type: MemoryTypeIndex) -> Alignment {
         if self.needs_flush(memory_type) {
             self.device.properties().limits.non_coherent_atom_size
         } else {

@@ -445,6 +445,8 @@ impl<D: Device> PoolState<D> {
                 arriving: false,
                 mover: MoverId::PASSES,
                 moved: false,
+                inactive: false,
+                unsettled: false,
             });
             generation = entry.generation();
             is_first = block.live() == 1;

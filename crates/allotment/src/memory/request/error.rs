@@ -10,7 +10,7 @@ use crate::device::{
     QueueIndex, ResourceKind, TransferUsage,
 };
 use crate::memory::name_in_error;
-use crate::memory::{Allocation, MemoryUsage, ShortName};
+use crate::memory::{Allocation, MemoryUsage, OtherName, ShortName};
 
 /// Why an allocation was not made. Nothing has changed.
 ///
@@ -467,6 +467,28 @@ pub enum AccessError {
         /// Name of the allocation, if it has one.
         name: ShortName,
     },
+    /// The bytes of the resource, which is [placed](crate::memory::Memory), belong to another one that is placed there.
+    /// [Activate](crate::memory::Resource::activate) it first, and record the barrier.
+    Inactive {
+        /// Name of the active one, if it has one; empty too where none is active.
+        active: OtherName,
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
+    /// The resource was [activated](crate::memory::Resource::activate), and the GPU may still use its bytes for one to which they
+    /// belonged before. The program's own commands may use it; the library writes to it once every recording that was open at the
+    /// activation, and everything that was submitted by then, has completed: in a later frame.
+    Unsettled {
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
+    /// The resource cannot be activated: uploads to another one are on their way, to bytes of both. Submit the uploads first.
+    BeingWritten {
+        /// Name of the other one, if it has one.
+        other: OtherName,
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
     /// The buffer was not created to be copied from or to. Add the usage to its description
     /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
     MissingUsage {
@@ -550,7 +572,8 @@ pub enum AccessError {
 name_in_error!(
     AccessError,
     own: [
-        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, MissingUsage, NoAddress, Misaligned, WrongKind, Exclusive,
+        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, Inactive, Unsettled,
+        BeingWritten, MissingUsage, NoAddress, Misaligned, WrongKind, Exclusive,
         DedicatedRequired, NotDedicated, WrongMemoryType, Device
     ],
     inner: []
@@ -588,6 +611,20 @@ impl fmt::Display for AccessError {
                     "no pass has moved the allocation since its resource got its handle: set a new handle once, after the pass"
                 )
             }
+            Self::Inactive { active, .. } => match active.get() {
+                Some(active) => write!(f, "its bytes belong to {active:?}, activate it first"),
+                None => write!(f, "it is not active in the memory that it is placed in, activate it first"),
+            },
+            Self::Unsettled { .. } => write!(
+                f,
+                "it was activated, and the GPU may still use its bytes for another resource: wait until the work that was recorded by then is complete"
+            ),
+            Self::BeingWritten { other, .. } => match other.get() {
+                Some(other) => {
+                    write!(f, "uploads to {other:?} are on their way to the same bytes, submit them first")
+                }
+                None => write!(f, "uploads are on their way to the same bytes, submit them first"),
+            },
             Self::MissingUsage { missing, .. } => {
                 write!(f, "the buffer was created without {missing}, add the usage to its description")
             }

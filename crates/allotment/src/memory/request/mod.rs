@@ -22,5 +22,5 @@ pub(super) use self::pool::{MAX_POOL_TYPES, MOST_SHARDS, PoolShards, other_set};
 // Why a request is refused, and how the refused are named.
 pub use self::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
 pub use self::name_table::NameTable;
-pub use self::short_name::ShortName;
 pub(crate) use self::short_name::name_in_error;
+pub use self::short_name::{OtherName, ShortName};

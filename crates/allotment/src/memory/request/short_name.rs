@@ -80,12 +80,73 @@ impl fmt::Display for ShortName {
     }
 }
 
+/// The debug name of a second resource in an error, cut to 23 bytes, so that both fit.
+///
+/// ```
+/// use allotment::memory::names::OtherName;
+///
+/// assert_eq!(OtherName::new("a name of more than 23 bytes").as_str(), "a name of more than 23 ");
+/// assert_eq!(OtherName::NONE.as_str(), "");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OtherName {
+    /// UTF-8. Invariant: zeros from `len` on.
+    bytes: [u8; Self::ROOM],
+    len: u8,
+}
+
+impl OtherName {
+    /// The empty name.
+    pub const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
+
+    const ROOM: usize = 23;
+
+    /// Cuts `name` to as many characters as fit.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let mut len = name.len().min(Self::ROOM);
+        while !name.is_char_boundary(len) {
+            len -= 1;
+        }
+        let mut bytes = [0; Self::ROOM];
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Self { bytes, len: len as u8 }
+    }
+
+    /// Returns the name as text; empty for none.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // `new` cut it between two characters, so the conversion never fails.
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+
+    /// Returns the name as text, or `None` for the empty one.
+    pub(crate) fn get(&self) -> Option<&str> {
+        Some(self.as_str()).filter(|name| !name.is_empty())
+    }
+}
+
+impl fmt::Debug for OtherName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for OtherName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// Gives an error its name. The `own` variants have a field `name`; the `inner` ones contain an error that has one.
 ///
 /// All errors about a resource have their name in this way: where an error arises, deep inside, nobody knows it; the
 /// function that the application called knows it and adds it. Only a refused call pays for that.
 macro_rules! name_in_error {
     ($error:ident, own: [$($own:ident),*], inner: [$($inner:ident),*]) => {
+        $crate::memory::name_in_error!($error, own: [$($own),*], inner: [$($inner),*], source: []);
+    };
+    ($error:ident, own: [$($own:ident),*], inner: [$($inner:ident),*], source: [$($source:ident),*]) => {
         impl $error {
             /// Returns the debug name of the resource that was refused, cut to 47 bytes. `None` where it has no name, or
             /// the error is about no resource.
@@ -94,6 +155,7 @@ macro_rules! name_in_error {
                 match self {
                     $(Self::$own { name, .. } => name.get(),)*
                     $(Self::$inner(error) => error.name(),)*
+                    $(Self::$source { source, .. } => source.name(),)*
                     #[allow(unreachable_patterns, reason = "some errors have a name in each variant")]
                     _ => None,
                 }
@@ -107,6 +169,7 @@ macro_rules! name_in_error {
                 match &mut self {
                     $(Self::$own { name, .. } if name.get().is_none() => *name = found,)*
                     $(Self::$inner(error) => *error = error.of(found),)*
+                    $(Self::$source { source, .. } => *source = source.of(found),)*
                     #[allow(unreachable_patterns, reason = "some errors have a name in each variant")]
                     _ => {}
                 }

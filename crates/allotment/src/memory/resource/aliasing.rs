@@ -1,4 +1,6 @@
-//! Creates resources in a part of an allocation, beside or above others.
+//! Creates resources in a part of an allocation, beside or above others, as bare handles: for programs with an allocator and no
+//! deletion queue, which know themselves when a resource and its memory may go. [`Memory`](crate::memory::Memory) is the same with
+//! owners, and knows which of the resources has the bytes.
 
 use super::ResourceError;
 use super::class::{Buffers, Class, Images};
@@ -105,7 +107,7 @@ impl<D: Device> Allocator<D> {
 
     /// Refuses an optimal image on a page of linear resources, and the reverse, where the device forbids that: an
     /// allocation keeps the distance of `bufferImageGranularity` only for the kind that it was allocated for.
-    fn check_kind(&self, allocation: &Allocation, kind: ResourceKind) -> Result<(), AccessError> {
+    pub(super) fn check_kind(&self, allocation: &Allocation, kind: ResourceKind) -> Result<(), AccessError> {
         // With a granularity of one byte every kind may be next to every other.
         if self.device().properties().limits.buffer_image_granularity.get() == 1 {
             return Ok(());

@@ -162,7 +162,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Names a new resource, and makes a token of it.
-    fn resource_of<C: Class<D>>(
+    pub(super) fn resource_of<C: Class<D>>(
         &self,
         handle: C::Handle,
         allocation: Allocation,

@@ -312,6 +312,13 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         self.with_owned(|resource, _| resource.allocator().name_of(resource.allocation()))
     }
 
+    /// Says that the contents of a pinned resource are lost. Its state stays where the API keeps it.
+    pub(super) fn forget_contents(&self, and_state: bool) {
+        if let (Owner::Pinned(_, states), true) = (&self.owner, and_state) {
+            C::reset_states(states);
+        }
+    }
+
     /// Returns what a relocatable resource shares with its defragmenter.
     pub(super) fn cell(&self) -> Option<&Arc<Cell<D, C>>> {
         match &self.owner {

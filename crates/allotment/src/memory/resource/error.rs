@@ -6,7 +6,7 @@ use core::fmt;
 use crate::device::{DeviceError, TransferUsage};
 use crate::lifetime::WrongDevice;
 use crate::memory::name_in_error;
-use crate::memory::{AccessError, AllocationError, RoomError, ShortName};
+use crate::memory::{AccessError, AllocationError, OtherName, RoomError, ShortName};
 
 /// Why a resource was not created. Neither a resource nor memory is left behind.
 ///
@@ -50,9 +50,16 @@ pub enum ResourceError {
     WrongDevice,
     /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
+    /// The resource cannot be placed there in the [memory](crate::memory::Memory).
+    Placed {
+        /// Why not, with the name of the resource.
+        source: AccessError,
+        /// Name of the memory, if it has one.
+        memory: OtherName,
+    },
 }
 
-name_in_error!(ResourceError, own: [Device, NotRelocatable], inner: [Allocation, Room, Access]);
+name_in_error!(ResourceError, own: [Device, NotRelocatable], inner: [Allocation, Room, Access], source: [Placed]);
 
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,6 +95,10 @@ impl fmt::Display for ResourceError {
                 }
             }
             Self::Access(error) => write!(f, "the resource cannot be bound to the memory: {error}"),
+            Self::Placed { source, memory } => match memory.get() {
+                Some(memory) => write!(f, "the resource cannot be placed in memory {memory:?}: {source}"),
+                None => write!(f, "the resource cannot be placed in the memory: {source}"),
+            },
         }
     }
 }
@@ -98,7 +109,7 @@ impl Error for ResourceError {
             Self::Device { source, .. } => Some(source),
             Self::Allocation(error) => Some(error),
             Self::Room(error) => Some(error),
-            Self::Access(error) => Some(error),
+            Self::Access(error) | Self::Placed { source: error, .. } => Some(error),
             Self::NotRelocatable { .. } | Self::WrongDevice => None,
         }
     }

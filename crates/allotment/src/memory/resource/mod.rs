@@ -5,7 +5,8 @@
 //! | `class.rs` | the functions of the device that differ between buffers and images |
 //! | `create.rs` | creation and destruction of tokens ([`RawBuffer`], [`RawImage`]) |
 //! | `created_with_memory.rs` | resources that are created together with dedicated memory |
-//! | `aliasing.rs` | resources in a part of an allocation, beside or above others |
+//! | `placed.rs` | [`Memory`] that resources are placed in, beside or over each other |
+//! | `aliasing.rs` | the same with bare handles, for code that destroys them itself |
 //! | `deferred.rs` | [`Buffer`] and [`Image`], which are destroyed once they are dropped and the GPU is done with them |
 //! | `image_states.rs` | the states of an image's subresources, as far as they are known |
 //! | `unique.rs` | owners that destroy at once when they are dropped |
@@ -26,6 +27,7 @@ mod image_states;
 mod mapped;
 mod moved;
 mod owning_allocator;
+mod placed;
 mod relocation;
 mod transfer;
 mod unique;
@@ -48,8 +50,9 @@ pub use self::deferred::{Buffer, Image, Resource};
 pub use self::error::ResourceError;
 pub use self::mapped::MappedBuffer;
 pub use self::owning_allocator::OwningAllocator;
+pub use self::placed::Memory;
 pub use self::transfer::{Transfer, TransferError};
-pub use self::unique::{Memory, OwnedAllocation, Unique};
+pub use self::unique::{Memory as MemoryKind, OwnedAllocation, Unique};
 
 // For programs: resources that are moved, which `defragmentation` names.
 pub use self::relocation::{

@@ -3,9 +3,10 @@
 use core::any::TypeId;
 use std::sync::Arc;
 
+use super::placed::Kept;
 use super::{
-    Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, Memory, OwnedAllocation, RawBuffer,
-    RawImage, RawResource, Resource, ResourceError, Unique,
+    Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, MemoryKind, OwnedAllocation,
+    RawBuffer, RawImage, RawResource, Resource, ResourceError, Unique,
 };
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
@@ -55,8 +56,13 @@ impl<D: Device> Clone for OwningAllocator<D> {
 }
 
 /// Returns the types that wait in a deletion queue for the memory and the resources of an allocator.
-fn types_of_resources<D: Device>() -> [TypeId; 3] {
-    [TypeId::of::<Unique<D, Buffers>>(), TypeId::of::<Unique<D, Images>>(), TypeId::of::<Unique<D, Memory>>()]
+fn types_of_resources<D: Device>() -> [TypeId; 4] {
+    [
+        TypeId::of::<Unique<D, Buffers>>(),
+        TypeId::of::<Unique<D, Images>>(),
+        TypeId::of::<Unique<D, MemoryKind>>(),
+        TypeId::of::<Arc<Kept<D>>>(),
+    ]
 }
 
 impl<D: Device> OwningAllocator<D> {
@@ -208,7 +214,8 @@ impl<D: Device> OwningAllocator<D> {
         Ok((self.own_new::<K>(resource), movability))
     }
 
-    /// Allocates memory as [`Allocator::allocate`] does. It is [never moved](Unique).
+    /// Allocates memory as [`Allocator::allocate`] does, for resources that the program creates and destroys by itself. It is
+    /// [never moved](Unique). [`allocate_memory`](Self::allocate_memory) is for resources with an owner.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -236,7 +243,7 @@ impl<D: Device> OwningAllocator<D> {
         let allocation = self.allocator.allocate(requirements, options)?;
         // A pass that moved it could free the old place while a queue still reads there.
         self.allocator.pin(&allocation);
-        Ok(self.own_new::<Memory>(allocation))
+        Ok(self.own_new::<MemoryKind>(allocation))
     }
 
     /// Takes ownership of a buffer of the allocator. It is [never moved](Unique) from now on.
@@ -328,7 +335,7 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     /// Takes ownership of a token that the allocator made just now.
-    fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Unique<D, K>> {
+    pub(super) fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Unique<D, K>> {
         self.own(Unique::of_own(&self.allocator, token))
     }
 }

@@ -139,8 +139,12 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
         Self { allocator: Arc::clone(allocator), token: Some(token) }
     }
 
-    /// Returns the size of the memory in bytes.
+    /// Returns the size in bytes of the memory that is freed with it.
     pub(super) fn bytes(&self) -> u64 {
+        // Those of a placed resource are its memory's.
+        if self.allocator.is_placed(K::allocation(self).id()) {
+            return 0;
+        }
         self.allocator.location(K::allocation(self)).map_or(0, |place| place.size)
     }
 

@@ -63,6 +63,10 @@ pub(crate) struct RawPlace {
     pub(crate) mover: MoverId,
     /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
     pub(crate) moved: bool,
+    /// The bytes belong to another resource that is placed there.
+    pub(crate) inactive: bool,
+    /// Queues may still use the bytes for a resource to which they belonged before.
+    pub(crate) unsettled: bool,
 }
 
 /// The generation after the last. No allocation is published under it.
@@ -84,6 +88,8 @@ const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
 const ARRIVING: u32 = 1 << 11;
 const MOVED: u32 = 1 << 12;
+const INACTIVE: u32 = 1 << 13;
+const UNSETTLED: u32 = 1 << 14;
 /// The bits of the mover, and the lowest of them.
 const MOVER: u32 = 0xffff << MOVER_SHIFT;
 const MOVER_SHIFT: u32 = 16;
@@ -119,6 +125,8 @@ impl Record {
             | bit(place.moving, MOVING)
             | bit(place.arriving, ARRIVING)
             | bit(place.moved, MOVED)
+            | bit(place.inactive, INACTIVE)
+            | bit(place.unsettled, UNSETTLED)
             | u32::from(place.mover.0) << MOVER_SHIFT;
         self.sequence.write(|| {
             write_offset();
@@ -151,6 +159,8 @@ impl Record {
                 arriving: kind & ARRIVING != 0,
                 mover: MoverId((kind >> MOVER_SHIFT) as u16),
                 moved: kind & MOVED != 0,
+                inactive: kind & INACTIVE != 0,
+                unsettled: kind & UNSETTLED != 0,
             }
         })
     }
@@ -233,6 +243,14 @@ impl Record {
     pub(crate) fn clear_moved(&self) {
         let kind = self.kind.load(Ordering::Relaxed);
         self.kind.store(kind & !MOVED, Ordering::Release);
+    }
+
+    /// Sets whether the bytes belong to another resource that is placed there, and whether queues may still use them for one.
+    /// The lock of the placed allocations ensures that there is one writer.
+    pub(crate) fn set_tenancy(&self, inactive: bool, unsettled: bool) {
+        let bit = |is: bool, bit| if is { bit } else { 0 };
+        let kind = self.kind.load(Ordering::Relaxed) & !(INACTIVE | UNSETTLED);
+        self.kind.store(kind | bit(inactive, INACTIVE) | bit(unsettled, UNSETTLED), Ordering::Release);
     }
 
     /// Records that the bytes are still being copied to the location.

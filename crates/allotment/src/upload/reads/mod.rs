@@ -454,13 +454,17 @@ impl<D: Device> ReadQueue<D> {
         marks: &mut Vec<ReadMark>,
     ) -> Result<(), ReadError> {
         let (id, name, is_marked) = match read.source {
-            Source::Buffer { id, is_shared, name, .. } => (id, name, !is_shared),
+            Source::Buffer { id, is_shared, name, .. } => {
+                (id, name, !is_shared || self.memory.allocator().is_placed(id))
+            }
             Source::Image { id, name, .. } => (id, name, true),
         };
         if is_marked {
             // Another uploader could submit between the look at the states and the copy.
             let mark = self.memory.allocator().writers().read(id, uploader.id());
             marks.push(mark.map_err(|OtherWriter| ReadError::OtherUploader { name })?);
+            // Since the read was added, the bytes may have become those of another resource.
+            self.memory.allocator().check_active(id).map_err(ReadError::Access)?;
         }
         let Source::Image { states, shape, part, .. } = &read.source else { return Ok(()) };
         let copied = CopiedPart::<D>::new(shape, states, part)?;

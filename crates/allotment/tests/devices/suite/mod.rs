@@ -24,6 +24,7 @@ mod mapping;
 mod memory;
 mod moved_images;
 mod moves;
+mod placed;
 mod properties;
 mod reads;
 mod recorded_textures;
@@ -48,6 +49,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         copies::all(),
         image_copies::all(),
         image_formats::all(),
+        placed::all(),
         whole_textures::all(),
         host_writes::all(),
         full_images::all(),

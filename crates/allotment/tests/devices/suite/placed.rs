@@ -1,0 +1,221 @@
+//! Resources that are placed in memory which they share, over any device: beside each other, and over the same bytes by turns.
+
+use allotment::device::{
+    BufferDesc, BufferDevice as _, Device, ImageDesc, ImageDevice as _, ImagePart, Requirements, ResourceKind,
+};
+use allotment::gpu::GpuDesc;
+use allotment::memory::{AccessError, Buffer, Image, Memory, ResourceError};
+use allotment::upload::UploadError;
+use allotment::{Alignment, AllocationOptions, MemoryUsage};
+
+use super::image_formats::{graphics, supported};
+use crate::bytes::{assert_same, pattern};
+use crate::fixture::{Fixture, FormatClass, Outcome, Test, tests};
+use crate::gpu::Gpu;
+
+pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
+    tests![F:
+        buffers_and_images_in_one_memory_hold_their_bytes,
+        resources_over_the_same_bytes_hold_theirs_by_turns,
+        what_does_not_fit_its_memory_is_refused_and_leaves_nothing,
+    ]
+}
+
+const SIZE: u64 = 5000;
+const SIDE: u32 = 64;
+
+type Front<F> = allotment::Gpu<<F as Fixture>::Device>;
+
+fn front<F: Fixture>(gpu: &Gpu<F>) -> Front<F> {
+    allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap()
+}
+
+fn options() -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name("shared")
+}
+
+/// A buffer or an image, to be written and read as a whole.
+enum Placed<D: Device> {
+    Buffer(Buffer<D>),
+    Image(Image<D>),
+}
+
+impl<D: Device> Placed<D> {
+    fn activate(&self) -> bool {
+        let activation = match self {
+            Self::Buffer(buffer) => buffer.activate(),
+            Self::Image(image) => image.activate(),
+        };
+        activation.unwrap().needs_barrier
+    }
+
+    fn size(&self) -> u64 {
+        match self {
+            Self::Buffer(_) => SIZE,
+            Self::Image(_) => u64::from(SIDE * SIDE * 4),
+        }
+    }
+
+    fn write(&self, front: &allotment::Gpu<D>, seed: u64) -> Result<(), UploadError> {
+        let bytes = pattern(seed, self.size());
+        match self {
+            Self::Buffer(buffer) => front.uploads().write_buffer(buffer, 0, &bytes),
+            Self::Image(image) => front.uploads().write_image(image, &bytes),
+        }
+    }
+
+    fn assert_holds(&self, front: &allotment::Gpu<D>, seed: u64) {
+        let read = match self {
+            Self::Buffer(buffer) => front.reads().read_buffer(buffer, 0, SIZE),
+            Self::Image(image) => front.reads().read_image(image, &ImagePart::default()),
+        };
+        let read = read.unwrap();
+        front.begin_frame().unwrap().end().unwrap();
+        front.wait_idle().unwrap();
+        assert_same(&read.bytes().unwrap(), &pattern(seed, self.size()), seed);
+    }
+}
+
+/// An image of four bytes a texel that is copied; `None` where the device has none.
+fn image_desc<F: Fixture>(gpu: &Gpu<F>) -> Option<ImageDesc> {
+    graphics(gpu)?;
+    let number = gpu.fixture().image_format();
+    let formats = supported(gpu, |class| class == FormatClass::Texels);
+    let format = formats.into_iter().find(|format| format.number == number)?;
+    Some(ImageDesc::new(SIDE, SIDE, number).with_usage(format.usage))
+}
+
+/// What a buffer and an image need.
+fn needs<F: Fixture>(gpu: &Gpu<F>, image: Option<&ImageDesc>) -> Vec<Requirements> {
+    let buffer = gpu.device().buffer_requirements(&BufferDesc::new(SIZE).into()).unwrap();
+    let image = image.map(|image| gpu.device().image_requirements(&(*image).into()).unwrap());
+    [buffer].into_iter().chain(image).collect()
+}
+
+fn place<F: Fixture>(
+    front: &Front<F>,
+    memory: &Memory<F::Device>,
+    offset: u64,
+    image: Option<&ImageDesc>,
+    name: &'static str,
+) -> Placed<F::Device> {
+    match image {
+        None => Placed::Buffer(
+            front.create_buffer_in(memory, offset, &BufferDesc::new(SIZE).into(), name).unwrap(),
+        ),
+        Some(image) => Placed::Image(front.create_image_in(memory, offset, &(*image).into(), name).unwrap()),
+    }
+}
+
+/// Groups of resources that one memory serves: all, or on a device that keeps buffers and images apart, each kind for itself.
+fn groups<F: Fixture>(gpu: &Gpu<F>, image: &Option<ImageDesc>) -> Vec<Vec<Option<ImageDesc>>> {
+    let Some(image) = *image else { return vec![vec![None, None]] };
+    let needs = needs(gpu, Some(&image));
+    if needs[0].memory_types.0 & needs[1].memory_types.0 == 0 {
+        return vec![vec![None, None], vec![Some(image), Some(image)]];
+    }
+    vec![vec![None, Some(image), Some(image), None]]
+}
+
+fn requirements_of<F: Fixture>(gpu: &Gpu<F>, of: &Option<ImageDesc>) -> Requirements {
+    *needs(gpu, of.as_ref()).last().unwrap()
+}
+
+fn buffers_and_images_in_one_memory_hold_their_bytes<F: Fixture>(gpu: &Gpu<F>) {
+    let front = front(gpu);
+    let image = image_desc(gpu);
+    let page = gpu.properties().limits.buffer_image_granularity.get();
+    for group in groups(gpu, &image) {
+        let (mut end, mut offsets) = (0_u64, Vec::new());
+        let mut all = requirements_of(gpu, &group[0]);
+        for of in &group {
+            let needs = requirements_of(gpu, of);
+            let alignment = needs.alignment.get().max(page);
+            offsets.push(end.next_multiple_of(alignment));
+            end = end.next_multiple_of(alignment) + needs.size;
+            all = all.or(needs);
+            all.alignment = Alignment::new(all.alignment.get().max(alignment)).unwrap();
+        }
+        let requirements = Requirements { size: end, kind: ResourceKind::Unknown, ..all };
+        let memory = front.allocate_memory(&requirements, &options()).unwrap();
+        let before = front.allocator().statistics();
+        let resources: Vec<_> = group
+            .iter()
+            .zip(&offsets)
+            .map(|(of, &at)| place::<F>(&front, &memory, at, of.as_ref(), "one"))
+            .collect();
+        assert_eq!(front.allocator().statistics(), before, "the bytes count once");
+        drop(memory);
+        for (resource, seed) in resources.iter().zip(1..) {
+            resource.write(&front, seed).unwrap();
+        }
+        for (resource, seed) in resources.iter().zip(1..) {
+            resource.assert_holds(&front, seed);
+        }
+        drop(resources);
+        front.wait_idle().unwrap();
+        front.reclaim();
+    }
+    assert_eq!(front.deletion_queue().statistics().pending, 0);
+}
+
+fn resources_over_the_same_bytes_hold_theirs_by_turns<F: Fixture>(gpu: &Gpu<F>) {
+    let front = front(gpu);
+    let image = image_desc(gpu);
+    for group in groups(gpu, &image) {
+        let all = group.iter().map(|of| requirements_of(gpu, of)).reduce(|all, of| all.or(of)).unwrap();
+        let requirements = Requirements { kind: ResourceKind::Unknown, ..all };
+        let memory = front.allocate_memory(&requirements, &options()).unwrap();
+        let resources: Vec<_> =
+            group.iter().map(|of| place::<F>(&front, &memory, 0, of.as_ref(), "one")).collect();
+        let mut seed = 0;
+        for round in 0..3 {
+            for (at, resource) in resources.iter().enumerate() {
+                seed += 1;
+                let is_first = round == 0 && at == 0;
+                assert_eq!(resource.activate(), !is_first);
+                if !is_first {
+                    let recording = front.record("beside the activation");
+                    drop(recording);
+                    // Whatever still waits for the GPU is over then.
+                    front.wait_idle().unwrap();
+                    front.reclaim();
+                }
+                resource.write(&front, seed).unwrap();
+                resource.assert_holds(&front, seed);
+                let other = &resources[(at + 1) % resources.len()];
+                let refused = other.write(&front, seed).unwrap_err();
+                assert!(matches!(refused, UploadError::Access(AccessError::Inactive { .. })), "{refused}");
+            }
+        }
+        let id = memory.id();
+        assert!(front.allocator().reports().info(id).is_ok());
+        drop((memory, resources));
+        front.wait_idle().unwrap();
+        front.reclaim();
+        assert!(front.allocator().reports().info(id).is_err(), "it is freed");
+    }
+}
+
+fn what_does_not_fit_its_memory_is_refused_and_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let front = front(gpu);
+    let needs = requirements_of(gpu, &None);
+    let memory = front.allocate_memory(&needs, &options()).unwrap();
+    let refused = |offset| {
+        let desc = BufferDesc::new(SIZE).into();
+        let error = front.create_buffer_in(&memory, offset, &desc, "sky").expect_err("it does not fit");
+        let ResourceError::Placed { source, .. } = error else { panic!("{error:?}") };
+        source
+    };
+    assert!(matches!(refused(needs.size), AccessError::OutOfRange { .. }));
+    assert!(matches!(refused(1), AccessError::OutOfRange { .. }));
+    let twice = Requirements { size: 2 * needs.size, ..needs };
+    let memory = front.allocate_memory(&twice, &options()).unwrap();
+    if needs.alignment == Alignment::ONE {
+        return Outcome::DoesNotApply("buffers have no alignment");
+    }
+    let desc = BufferDesc::new(SIZE).into();
+    let error = front.create_buffer_in(&memory, 1, &desc, "sky").expect_err("it is not aligned");
+    assert!(matches!(error, ResourceError::Placed { source: AccessError::Misaligned { .. }, .. }), "{error}");
+    Outcome::Ran
+}

@@ -1,0 +1,567 @@
+//! Resources that are placed in memory which they share: who keeps it, which of them has the bytes, and what is refused.
+
+use core::mem::forget;
+use std::sync::{Arc, Mutex};
+
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{
+    BufferDesc, DeviceError, ImageDesc, ImageDevice as _, ImagePart, MemoryTypeMask, QueueDevice as _,
+    Submission, TimelinePoint,
+};
+use allotment::gpu::GpuDesc;
+use allotment::lifetime::Recording;
+use allotment::memory::reports::{CallSites, LeakHandler, LeakReport};
+use allotment::memory::{AccessError, Buffer, Image, Memory, ResourceError, Transfer};
+use allotment::upload::{ReadError, UploadError};
+use allotment::{
+    Alignment, AllocationError, AllocatorDesc, Gpu, MemoryUsage, PoolDesc, Requirements, ResourceKind,
+};
+
+use crate::rig::{QUEUE, Rig};
+
+const KIB: u64 = 1 << 10;
+
+impl Rig {
+    fn memory(&self, size: u64, usage: MemoryUsage) -> Memory<SimulatedGpu> {
+        self.gpu.allocate_memory(&any_kind(size), &usage.with_name("shared")).unwrap()
+    }
+
+    fn buffer_in(
+        &self,
+        memory: &Memory<SimulatedGpu>,
+        offset: u64,
+        size: u64,
+        name: &'static str,
+    ) -> Buffer<SimulatedGpu> {
+        self.gpu.create_buffer_in(memory, offset, &BufferDesc::new(size), name).unwrap()
+    }
+
+    fn found(&self, buffer: &Buffer<SimulatedGpu>) -> Vec<u8> {
+        let mut bytes = vec![0; buffer.size() as usize];
+        self.gpu.read_buffer(buffer, 0, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// Submits a recording without commands.
+    fn submit_empty(&self, recording: Recording) -> TimelinePoint {
+        let submit = |queue, waits: &[TimelinePoint]| {
+            // SAFETY: there is nothing in it.
+            unsafe { self.device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        self.gpu.submit(recording, QUEUE, submit).unwrap()
+    }
+}
+
+/// Memory for buffers and images.
+fn any_kind(size: u64) -> Requirements {
+    Requirements { kind: ResourceKind::Unknown, ..Requirements::new(size) }
+}
+
+fn image_of(side: u32) -> ImageDesc {
+    ImageDesc::new(side, side, 4)
+}
+
+#[test]
+fn buffers_in_one_memory_are_as_all_others_and_its_bytes_count_once() {
+    let rig = Rig::new();
+    let memory = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+    let before = rig.gpu.allocator().statistics();
+    let [low, high] =
+        [(0, "low"), (4 * KIB, "high")].map(|(at, name)| rig.buffer_in(&memory, at, 4 * KIB, name));
+    assert_eq!(rig.gpu.allocator().statistics(), before);
+    assert_eq!((before.allocations, before.allocation_bytes), (1, 8 * KIB));
+    assert!(low.is_active() && high.is_active() && !low.is_relocatable());
+    assert_ne!(low.id(), high.id());
+    let (info, whole) = (high.info(), memory.info());
+    assert_eq!((info.memory, info.offset, info.size), (whole.memory, whole.offset + 4 * KIB, 4 * KIB));
+    assert_eq!(info.name.unwrap().as_str(), "high");
+    assert!(!info.dedicated);
+    assert_eq!(rig.gpu.allocator().reports().info(high.id()).unwrap().offset, info.offset);
+    rig.gpu.uploads().write_buffer(&low, 0, &[1; 4 << 10]).unwrap();
+    rig.gpu.uploads().write_buffer(&high, 0, &[2; 4 << 10]).unwrap();
+    assert!(rig.found(&low) == [1; 4 << 10] && rig.found(&high) == [2; 4 << 10]);
+    let beyond = rig.gpu.uploads().write_buffer(&low, 4 * KIB - 1, &[1; 2]).unwrap_err();
+    assert!(matches!(beyond, UploadError::Access(AccessError::OutOfRange { .. })), "{beyond}");
+    rig.gpu.allocator().check_invariants();
+    drop((memory, low, high));
+    rig.finish();
+}
+
+#[test]
+fn images_in_one_memory_hold_their_texels_and_buffers_beside_them_theirs() {
+    // With pages that linear and optimal resources do not share, and without.
+    for profile in ["discrete-no-bar", "discrete-large-bar"] {
+        let rig = Rig::on(profile, GpuDesc::default());
+        let needs = rig.device.image_requirements(&image_of(64)).unwrap();
+        let place = needs.size.next_multiple_of(64 * KIB);
+        let requirements = Requirements { size: 3 * place, ..any_kind(1) };
+        let options = MemoryUsage::GpuOnly.with_name("shared");
+        let memory =
+            rig.gpu.allocate_memory(&requirements.with_alignment(needs.alignment), &options).unwrap();
+        let image = |at, name| rig.gpu.create_image_in(&memory, at, &image_of(64), name).unwrap();
+        let images = [image(0, "one"), image(place, "two")];
+        let buffer = rig.buffer_in(&memory, 2 * place, 4 * KIB, "beside");
+        rig.gpu.uploads().write_buffer(&buffer, 0, &[9; 4 << 10]).unwrap();
+        for (fill, image) in (1..).zip(&images) {
+            rig.gpu.uploads().write_image(image, &[fill; 64 * 64 * 4]).unwrap();
+        }
+        for (fill, image) in (1..).zip(&images) {
+            let read = rig.gpu.reads().read_image(image, &ImagePart::default()).unwrap();
+            assert!(rig.bytes(&read) == [fill; 64 * 64 * 4], "{profile}");
+        }
+        assert!(rig.found(&buffer) == [9; 4 << 10]);
+        drop((memory, images, buffer));
+        rig.finish();
+    }
+}
+
+#[test]
+fn memory_goes_with_the_last_that_keeps_it_in_whichever_order_they_are_dropped() {
+    // The memory, a clone of it, and two resources, in each order; a recording is open while one of them is dropped.
+    let orders: Vec<[usize; 4]> = (0..256)
+        .map(|code| [code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6])
+        .filter(|order| (0..4).all(|at| order.contains(&at)))
+        .collect();
+    assert_eq!(orders.len(), 24);
+    for order in orders {
+        for beside in 0..4 {
+            let rig = Rig::new();
+            let memory = rig.memory(64 * KIB, MemoryUsage::GpuOnly);
+            let one = rig.buffer_in(&memory, 0, 4 * KIB, "one");
+            let image = rig.gpu.create_image_in(&memory, 0, &image_of(16), "over it").unwrap();
+            let mut all: [Option<Box<dyn Send>>; 4] = [
+                Some(Box::new(memory.clone())),
+                Some(Box::new(memory)),
+                Some(Box::new(one)),
+                Some(Box::new(image)),
+            ];
+            let mut recordings = Vec::new();
+            for (step, at) in order.into_iter().enumerate() {
+                if step == beside {
+                    recordings.push(rig.gpu.record("may use it"));
+                }
+                all[at] = None;
+                rig.gpu.reclaim();
+                let is_there = rig.gpu.allocator().statistics().allocations == 1;
+                assert!(is_there || step == 3 && recordings.is_empty(), "{order:?}, {beside}, {step}");
+                rig.gpu.allocator().check_invariants();
+            }
+            assert_eq!(rig.gpu.allocator().statistics().allocations, 1, "{order:?}, {beside}");
+            recordings.into_iter().for_each(|recording| _ = rig.submit_empty(recording));
+            rig.gpu.wait_idle().unwrap();
+            rig.gpu.reclaim();
+            assert_eq!(rig.gpu.allocator().statistics().allocations, 0, "{order:?}, {beside}");
+            rig.finish();
+        }
+    }
+}
+
+#[test]
+fn what_is_placed_outlives_its_gpu_and_a_lost_device() {
+    for is_lost in [false, true] {
+        let Rig { device, gpu } = Rig::new();
+        let options = MemoryUsage::GpuOnly.with_name("shared");
+        let memory = gpu.allocate_memory(&Requirements::new(8 * KIB), &options).unwrap();
+        let place = |name| gpu.create_buffer_in(&memory, 0, &BufferDesc::new(4 * KIB), name).unwrap();
+        let (one, other) = (place("one"), place("other"));
+        gpu.uploads().write_buffer(&one, 0, &[1; 64]).unwrap();
+        gpu.uploads().submit().unwrap();
+        drop(gpu.record("uses it"));
+        if is_lost {
+            device.lose_device();
+            let refused = gpu.create_buffer_in(&memory, 0, &BufferDesc::new(64), "too late").unwrap_err();
+            assert!(matches!(refused, ResourceError::Device { source: DeviceError::Lost, .. }), "{refused}");
+        }
+        assert!(other.activate().unwrap().needs_barrier);
+        drop(gpu);
+        drop((memory, one));
+        assert_eq!(other.size(), 4 * KIB);
+        drop(other);
+        let usage = device.usage();
+        assert_eq!((usage.memory_objects, usage.buffers), (0, 0), "lost: {is_lost}");
+        assert_eq!(device.validation_errors(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_refused_place_names_the_resource_and_the_memory_and_leaves_nothing() {
+    let rig = Rig::on("d3d12-tier-2", GpuDesc::default());
+    let other = Gpu::new(rig.device.clone(), GpuDesc::default()).unwrap();
+    let memory = rig.memory(128 * KIB, MemoryUsage::GpuOnly);
+    let place = |offset, size| {
+        let refused = rig.gpu.create_buffer_in(&memory, offset, &BufferDesc::new(size), "sky");
+        let error = refused.expect_err("it fits");
+        let text = error.to_string();
+        assert!(text.contains("\"sky\"") && text.contains("\"shared\""), "{text}");
+        let ResourceError::Placed { source, .. } = error else { panic!("{error:?}") };
+        source
+    };
+    assert!(matches!(place(64 * KIB, 65 * KIB), AccessError::OutOfRange { .. }));
+    assert!(matches!(place(u64::MAX, 1), AccessError::OutOfRange { .. }));
+    assert!(matches!(place(KIB, KIB), AccessError::Misaligned { .. }));
+    let foreign = other.create_buffer_in(&memory, 0, &BufferDesc::new(64), "sky").unwrap_err();
+    assert!(
+        foreign.to_string().contains("\"sky\"") && foreign.to_string().contains("\"shared\""),
+        "{foreign}"
+    );
+    assert!(matches!(foreign, ResourceError::Placed { source: AccessError::WrongAllocator { .. }, .. }));
+    let no_buffer = rig.gpu.create_buffer_in(&memory, 0, &BufferDesc::new(0), "sky").unwrap_err();
+    assert!(matches!(no_buffer, ResourceError::Device { .. }) && no_buffer.name() == Some("sky"));
+    assert_eq!(rig.device.usage().buffers, 0);
+    drop((memory, other));
+    rig.finish();
+}
+
+#[test]
+fn memory_of_another_type_or_kind_is_refused() {
+    let rig = Rig::new();
+    let size = Requirements::new(64 * KIB);
+    let needs = rig.device.image_requirements(&image_of(16)).unwrap();
+    let linear = Requirements { kind: ResourceKind::Buffer, ..size };
+    let memory = rig.gpu.allocate_memory(&linear, &MemoryUsage::GpuOnly.with_name("linear")).unwrap();
+    let refused = rig.gpu.create_image_in(&memory, 0, &image_of(16), "sky").unwrap_err();
+    assert!(
+        matches!(refused, ResourceError::Placed { source: AccessError::WrongKind { .. }, .. }),
+        "{refused}"
+    );
+    drop(memory);
+    let types = rig.gpu.allocator().device().profile().memory_types.len() as u32;
+    let others = MemoryTypeMask(!needs.memory_types.0 & ((1 << types) - 1));
+    if others.0 != 0 {
+        let mut options = MemoryUsage::Upload.with_name("elsewhere");
+        options.memory_types = others;
+        let memory = rig.gpu.allocate_memory(&size, &options).unwrap();
+        let refused = rig.gpu.create_image_in(&memory, 0, &image_of(16), "sky").unwrap_err();
+        let source = AccessError::WrongMemoryType {
+            memory_type: memory.info().memory_type,
+            allowed: needs.memory_types,
+            name: allotment::memory::names::ShortName::new("sky"),
+        };
+        assert!(
+            matches!(refused, ResourceError::Placed { source: found, .. } if found == source),
+            "{refused}"
+        );
+    }
+    rig.finish();
+}
+
+#[test]
+fn a_driver_that_refuses_a_call_leaves_nothing_behind() {
+    for is_image in [false, true] {
+        let rig = Rig::new();
+        let needs = Requirements {
+            kind: ResourceKind::Unknown,
+            ..rig.device.image_requirements(&image_of(16)).unwrap()
+        };
+        let mut refused = 0;
+        // The last of them is no call of the four that allocate, bind and name.
+        for k in 1..8 {
+            rig.device.fail_call(k, DeviceError::OutOfDeviceMemory);
+            let made = || {
+                let options = MemoryUsage::GpuOnly.with_name("shared");
+                let memory = rig.gpu.allocate_memory(&needs, &options);
+                let memory = memory.map_err(|error| error.to_string())?;
+                let named = |error: ResourceError| {
+                    assert_eq!(error.name(), Some("one"));
+                    error.to_string()
+                };
+                if is_image {
+                    rig.gpu.create_image_in(&memory, 0, &image_of(16), "one").map(drop).map_err(named)
+                } else {
+                    rig.gpu.create_buffer_in(&memory, 0, &BufferDesc::new(64), "one").map(drop).map_err(named)
+                }
+            };
+            let done = made();
+            rig.device.clear_faults();
+            rig.gpu.reclaim();
+            rig.gpu.allocator().trim();
+            rig.gpu.allocator().check_invariants();
+            let usage = rig.device.usage();
+            assert_eq!((usage.buffers, usage.images, usage.memory_objects), (0, 0, 0), "call {k}");
+            refused += u32::from(done.is_err());
+            assert!(done.is_ok() || k < 7, "{done:?}");
+        }
+        assert!(refused > 0);
+        rig.finish();
+    }
+}
+
+#[test]
+fn what_is_forgotten_in_memory_is_reported_with_its_call_site_and_the_name_of_the_memory() {
+    let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let mut desc = AllocatorDesc::default();
+    desc.call_sites = CallSites::Location;
+    let sink = Arc::clone(&found);
+    desc.on_leak =
+        LeakHandler::Call(Arc::new(move |report: &LeakReport| sink.lock().unwrap().push(report.clone())));
+    let gpu = Gpu::new(device.clone(), GpuDesc::default().with_allocator(desc)).unwrap();
+    let memory =
+        gpu.allocate_memory(&Requirements::new(8 * KIB), &MemoryUsage::GpuOnly.with_name("shared")).unwrap();
+    let line = line!() + 1;
+    forget(gpu.create_buffer_in(&memory, 4 * KIB, &BufferDesc::new(KIB), "sky").unwrap());
+    drop(memory);
+    gpu.reclaim();
+    drop(gpu);
+    let reports = found.lock().unwrap();
+    let [report] = &reports[..] else { panic!("{reports:?}") };
+    let text = report.to_string();
+    assert!(text.contains("1 allocations of 1024 bytes"), "{text}");
+    assert!(text.contains("\"sky\"") && text.contains("placed in \"shared\""), "{text}");
+    assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
+}
+
+#[test]
+fn a_pool_is_not_reset_while_memory_of_it_is_owned() {
+    let rig = Rig::new();
+    let allocator = rig.gpu.allocator();
+    let best = allocator.explain(&Requirements::new(64), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    let pool = allocator.create_pool(PoolDesc::new([best])).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("shared").with_pool(&pool);
+    let memory = rig.gpu.allocate_memory(&Requirements::new(8 * KIB), &options).unwrap();
+    let buffer = rig.buffer_in(&memory, 0, KIB, "one");
+    drop((memory, options));
+    let refused = allocator.reset_pool(&pool);
+    assert!(matches!(refused, Err(AllocationError::ResourcesInPool { count: 1, .. })), "{refused:?}");
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[3; 1 << 10]).unwrap();
+    assert_eq!(rig.found(&buffer), [3; 1 << 10]);
+    drop(buffer);
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    allocator.destroy_pool(pool).unwrap();
+    rig.finish();
+}
+
+/// Two buffers over the same bytes, the first of which is active.
+fn overlapping(rig: &Rig, usage: MemoryUsage) -> [Buffer<SimulatedGpu>; 2] {
+    let memory = rig.memory(8 * KIB, usage);
+    ["first", "second"].map(|name| rig.buffer_in(&memory, 0, 4 * KIB, name))
+}
+
+#[test]
+fn an_inactive_resource_is_refused_by_every_safe_call_that_reaches_its_bytes() {
+    let rig = Rig::on("discrete-large-bar", GpuDesc::default());
+    let [first, second] = overlapping(&rig, MemoryUsage::Upload);
+    assert!(first.is_active() && !second.is_active());
+    first.write(0, &[1; 64]).unwrap();
+    let check = |what: &str, error: AccessError| {
+        let AccessError::Inactive { active, name } = error else { panic!("{what}: {error:?}") };
+        assert_eq!((active.as_str(), name.as_str()), ("first", "second"), "{what}");
+    };
+    let access = |what, result: Result<(), AccessError>| check(what, result.expect_err(what));
+    access("write", second.write(0, &[2; 64]));
+    access("read", second.read(0, &mut [0; 64]));
+    let allocator = rig.gpu.allocator();
+    second.with_raw(|raw| {
+        let token = raw.allocation();
+        access("allocator.write", allocator.write(token, 0, &[2; 64]));
+        access("map", allocator.map(token).map(drop));
+        access("flush", allocator.flush(token, 0..64));
+        access("invalidate", allocator.invalidate(token, 0..64));
+        let mut transfer = Transfer::new(allocator, QUEUE, 4 * KIB).unwrap();
+        for through_the_queue in [false, true] {
+            if through_the_queue {
+                transfer = transfer.through_the_queue();
+            }
+            let refused = [
+                transfer.upload_to(raw, 0, &[2; 64]),
+                transfer.download_from(raw, 0, &mut [0; 64]),
+                transfer.upload(token, 0, &[2; 64]),
+                transfer.download(token, 0, &mut [0; 64]),
+            ];
+            for result in refused {
+                let error = result.unwrap_err();
+                let allotment::memory::TransferError::Access(error) = error else { panic!("{error:?}") };
+                check("transfer", error);
+            }
+        }
+    });
+    let upload = |result: Result<(), UploadError>| match result.unwrap_err() {
+        UploadError::Access(error) => check("upload", error),
+        other => panic!("{other:?}"),
+    };
+    upload(rig.gpu.uploads().write_buffer(&second, 0, &[2; 64]));
+    upload(rig.gpu.uploads().update_buffer(&second, 0, &[2; 64]));
+    match rig.gpu.reads().read_buffer(&second, 0, 64).unwrap_err() {
+        ReadError::Access(error) => check("reads", error),
+        other => panic!("{other:?}"),
+    }
+    let mut bytes = [0; 64];
+    first.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [1; 64], "nothing was written");
+    drop((first, second));
+    rig.finish();
+}
+
+#[test]
+fn an_activated_buffer_is_written_once_the_gpu_is_done_with_what_it_was_given_before() {
+    let rig = Rig::new();
+    let [first, second] = overlapping(&rig, MemoryUsage::GpuOnly);
+    rig.gpu.uploads().write_buffer(&first, 0, &[1; 4 << 10]).unwrap();
+    let pending = second.activate().unwrap_err();
+    assert!(matches!(pending, AccessError::BeingWritten { .. }), "{pending:?}");
+    assert!(pending.to_string().contains("\"first\"") && pending.name() == Some("second"), "{pending}");
+    assert!(first.is_active(), "a refused activation changes nothing");
+    rig.gpu.uploads().submit().unwrap();
+    rig.gpu.wait_idle().unwrap();
+    let recording = rig.gpu.record("uses the first one, then the second");
+    let activation = second.activate().unwrap();
+    assert!(activation.needs_barrier && activation.before == Some(first.id()));
+    assert!(!first.is_active() && second.is_active());
+    assert!(!second.activate().unwrap().needs_barrier);
+    let refused = || rig.gpu.uploads().write_buffer(&second, 0, &[2; 64]).unwrap_err();
+    let check = |error: UploadError| {
+        assert!(matches!(error, UploadError::Access(AccessError::Unsettled { .. })), "{error:?}");
+        assert_eq!(error.name(), Some("second"));
+    };
+    check(refused());
+    rig.gpu.reclaim();
+    check(refused());
+    // The GPU stays busy with it.
+    rig.device.pause_queues();
+    rig.submit_empty(recording);
+    rig.gpu.reclaim();
+    check(refused());
+    rig.device.resume_queues();
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    rig.gpu.uploads().write_buffer(&second, 0, &[2; 4 << 10]).unwrap();
+    assert!(rig.found(&second) == [2; 4 << 10]);
+    drop((first, second));
+    rig.finish();
+}
+
+#[test]
+fn what_lies_between_two_activations_counts_as_well() {
+    // The second one overlaps both; the first and the third do not overlap each other.
+    let rig = Rig::new();
+    let memory = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+    let first = rig.buffer_in(&memory, 0, 4 * KIB, "first");
+    let both = rig.buffer_in(&memory, 0, 8 * KIB, "both");
+    let third = rig.buffer_in(&memory, 4 * KIB, 4 * KIB, "third");
+    assert!(first.is_active() && !both.is_active() && third.is_active(), "nothing active overlaps it");
+    // The one that is inactive may have been used before.
+    let written = rig.gpu.uploads().write_buffer(&third, 0, &[3; 64]);
+    let error = written.map(drop);
+    assert!(matches!(error, Err(UploadError::Access(AccessError::Unsettled { .. }))) || error.is_ok());
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    rig.gpu.uploads().write_buffer(&third, 0, &[3; 4 << 10]).unwrap();
+    rig.gpu.uploads().write_buffer(&first, 0, &[1; 4 << 10]).unwrap();
+    assert!(rig.found(&third) == [3; 4 << 10] && rig.found(&first) == [1; 4 << 10]);
+    let activation = both.activate().unwrap();
+    assert_eq!((activation.needs_barrier, activation.before), (true, None), "two had the bytes");
+    assert!(!first.is_active() && both.is_active() && !third.is_active());
+    // The one that had the bytes is destroyed: none is active where it was.
+    drop(both);
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    let refused = rig.gpu.reads().read_buffer(&first, 0, 64).unwrap_err();
+    assert!(refused.to_string().contains("not active"), "{refused}");
+    assert!(first.activate().unwrap().needs_barrier);
+    drop((memory, first, third));
+    rig.finish();
+}
+
+#[test]
+fn a_resource_in_the_place_of_one_that_is_on_its_way_out_waits_for_it() {
+    let rig = Rig::new();
+    let memory = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+    let first = rig.buffer_in(&memory, 0, 4 * KIB, "first");
+    let recording = rig.gpu.record("uses the first one");
+    drop(first);
+    let second = rig.buffer_in(&memory, 0, 4 * KIB, "second");
+    assert!(!second.is_active());
+    assert!(second.activate().unwrap().needs_barrier);
+    let refused = rig.gpu.uploads().write_buffer(&second, 0, &[2; 64]).unwrap_err();
+    assert!(matches!(refused, UploadError::Access(AccessError::Unsettled { .. })), "{refused}");
+    drop(recording);
+    rig.gpu.reclaim();
+    rig.gpu.uploads().write_buffer(&second, 0, &[2; 64]).unwrap();
+    // In the place of one that is gone, one is active at once.
+    drop(second);
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    let third = rig.buffer_in(&memory, 0, 4 * KIB, "third");
+    rig.gpu.uploads().write_buffer(&third, 0, &[3; 4 << 10]).unwrap();
+    assert!(rig.found(&third) == [3; 4 << 10]);
+    drop((memory, third));
+    rig.finish();
+}
+
+#[test]
+fn a_read_of_what_loses_its_bytes_before_it_is_submitted_fails_alone() {
+    let rig = Rig::new();
+    let [first, second] = overlapping(&rig, MemoryUsage::GpuOnly);
+    let apart = rig.buffer(64);
+    rig.gpu.uploads().write_buffer(&apart, 0, &[7; 64]).unwrap();
+    rig.gpu.uploads().submit().unwrap();
+    let (lost, kept) =
+        (rig.gpu.reads().read_buffer(&first, 0, 64), rig.gpu.reads().read_buffer(&apart, 0, 64));
+    let (lost, kept) = (lost.unwrap(), kept.unwrap());
+    assert!(second.activate().unwrap().needs_barrier);
+    // A read of the new one is served while the GPU may use the old one: the copy waits for all that was submitted.
+    let new = rig.gpu.reads().read_buffer(&second, 0, 64).unwrap();
+    assert_eq!(rig.bytes(&kept), [7; 64]);
+    assert!(matches!(lost.bytes(), Err(ReadError::Access(AccessError::Inactive { .. }))));
+    assert_eq!(rig.bytes(&new).len(), 64);
+    drop((first, second, apart, kept, lost, new));
+    rig.finish();
+}
+
+#[test]
+fn an_image_that_is_activated_is_as_a_new_one() {
+    let rig = Rig::new();
+    let needs = rig.device.image_requirements(&image_of(64)).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("targets");
+    let memory = rig.gpu.allocate_memory(&needs, &options).unwrap();
+    let image = |name| rig.gpu.create_image_in(&memory, 0, &image_of(64), name).unwrap();
+    let [first, second]: [Image<SimulatedGpu>; 2] = [image("first"), image("second")];
+    let settle = || {
+        rig.gpu.wait_idle().unwrap();
+        rig.gpu.reclaim();
+    };
+    for round in 0..3_u8 {
+        for (fill, image) in [(2 * round, &first), (2 * round + 1, &second)] {
+            assert_eq!(image.activate().unwrap().needs_barrier, round > 0 || fill > 0);
+            assert_eq!(image.state(), None, "nothing is known of it");
+            let read = rig.gpu.reads().read_image(image, &ImagePart::default());
+            assert!(read.is_err(), "it has no texels");
+            settle();
+            rig.gpu.uploads().write_image(image, &[fill; 64 * 64 * 4]).unwrap();
+            let read = rig.gpu.reads().read_image(image, &ImagePart::default()).unwrap();
+            assert!(rig.bytes(&read) == [fill; 64 * 64 * 4]);
+            settle();
+        }
+    }
+    drop((memory, first, second));
+    rig.finish();
+}
+
+#[test]
+fn pages_that_linear_and_optimal_resources_share_and_atoms_of_the_cpu_count_as_overlap() {
+    let rig = Rig::new();
+    let page = rig.device.profile().limits.buffer_image_granularity.get();
+    assert_eq!(page, 64 * KIB);
+    let memory = rig.memory(2 * page, MemoryUsage::GpuOnly);
+    let low = rig.buffer_in(&memory, 0, 256, "low");
+    let beside = rig.buffer_in(&memory, 256, 256, "beside");
+    let at = rig.device.image_requirements(&image_of(16)).unwrap().alignment.get().max(1024);
+    let image = rig.gpu.create_image_in(&memory, at, &image_of(16), "in the same page").unwrap();
+    let apart = rig.gpu.create_image_in(&memory, page, &image_of(16), "in the next page").unwrap();
+    assert!(low.is_active() && beside.is_active() && !image.is_active() && apart.is_active());
+    drop((memory, low, beside, image, apart));
+    rig.finish();
+    let rig = Rig::on("mobile-atom-256", GpuDesc::default());
+    let mut options = MemoryUsage::Upload.with_name("cached");
+    options.required = allotment::device::MemoryProperties::HOST_CACHED;
+    let requirements = Requirements::new(4 * KIB).with_alignment(Alignment::new(256).unwrap());
+    let memory = rig.gpu.allocate_memory(&requirements, &options).unwrap();
+    let atom = rig.device.profile().limits.non_coherent_atom_size.get();
+    let low = rig.buffer_in(&memory, 0, atom / 2, "low");
+    let same_atom = rig.buffer_in(&memory, atom / 2, atom / 2, "in the same atom");
+    let next_atom = rig.buffer_in(&memory, atom, atom / 2, "in the next atom");
+    assert!(low.is_active() && !same_atom.is_active() && next_atom.is_active());
+    drop((memory, low, same_atom, next_atom));
+    rig.finish();
+}
