@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Growth(GrowthArgs),
     /// Driver calls and memory types where a heap is full
     Pressure(PressureArgs),
+    /// How tight plans of items with known lifetimes are, after how much time. Needs no Vulkan
+    Plans(PlansArgs),
 }
 
 /// Options of every command.
@@ -321,6 +323,26 @@ pub(crate) struct RangesArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "modes", "workload", "contender"])]
     pub(crate) table: Option<Option<PathBuf>>,
     /// A hundredth of the ranges and operations: a test of the command, whose figures mean nothing
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+/// Options of `plans`.
+#[derive(Debug, Parser)]
+pub(crate) struct PlansArgs {
+    /// Instances to plan beside the generated ones: CSV with the columns id, lower, upper and size. A number in the name, as in
+    /// A.1048576.csv, is a capacity
+    pub(crate) files: Vec<PathBuf>,
+    /// Milliseconds that a search gets
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [5.0, 100.0, 5000.0])]
+    pub(crate) ms: Vec<f64>,
+    /// Generated frame graphs
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub(crate) frames: usize,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Small instances: a test of the command, whose figures mean nothing
     #[arg(long)]
     pub(crate) quick: bool,
 }

@@ -19,6 +19,7 @@
 //!   ranges/      allocators of ranges, without a GPU: time, latency, fragmentation, host memory, threads
 //!   threads/     the throughput of threads that share an allocator, without a GPU
 //!   growth/      the cost of calls with very many pools, blocks and ranges, and what other threads wait for reports, without a GPU
+//!   plans/       how tight plans of items with known lifetimes are, after how much time, without a GPU
 //!   race/        runs contenders in turns, and prints a row for each
 //!   team, start_barrier   threads that execute jobs, and start together
 //!   host_heap    counts the host allocations of each thread
@@ -41,6 +42,7 @@ mod growth;
 mod host_heap;
 mod lifetime;
 mod measure;
+mod plans;
 mod pressure;
 mod race;
 mod ranges;
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Defrag(args) => defrag::run(args),
         Command::Growth(args) => growth::run(args),
         Command::Pressure(args) => pressure::run(args),
+        Command::Plans(args) => plans::run(args),
     })
 }
 

@@ -111,11 +111,20 @@ impl Solver {
     /// # Ok::<(), allotment_suballoc::plan::ProblemError>(())
     /// ```
     pub fn greedy(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
+        self.greedy_in(&ORDERS, problem, limit, plan);
+    }
+
+    /// Places the items in the first few orders, before a search.
+    pub(super) fn greedy_first(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
+        self.greedy_in(&ORDERS[..2], problem, limit, plan);
+    }
+
+    fn greedy_in(&mut self, orders: &[Order], problem: &Problem, limit: u64, plan: &mut Plan) {
         let greedy = &mut self.greedy;
         greedy.measure(problem);
         plan.lower_bound = problem.lower_bound();
         (plan.left_out, plan.peak) = (u64::MAX, u64::MAX);
-        for order in ORDERS {
+        for &order in orders {
             greedy.sort(problem, order);
             if let Some((left_out, peak)) = greedy.pass(problem, limit, (plan.left_out, plan.peak)) {
                 (plan.left_out, plan.peak) = (left_out, peak);

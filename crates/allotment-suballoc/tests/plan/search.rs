@@ -27,10 +27,10 @@ fn against_all_plans(set: &Set, problem: &Problem) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: scaled(4000) as u32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(2000) as u32, ..ProptestConfig::default() })]
 
     #[test]
-    fn of_few_items_no_plan_is_lower(set in naive::sets(7, false, false)) {
+    fn of_few_items_no_plan_is_lower(set in naive::sets(6, false, false)) {
         against_all_plans(&set, &Problem::new(set.iter().cloned()).unwrap());
     }
 
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_limit_that_a_plan_of_few_items_fits_in_leaves_none_out(set in naive::sets(7, false, false)) {
+    fn a_limit_that_a_plan_of_few_items_fits_in_leaves_none_out(set in naive::sets(6, false, false)) {
         let problem = Problem::new(set.iter().cloned()).unwrap();
         let peak = search(&problem, u64::MAX, 1_000_000).peak();
         let plan = search(&problem, peak, 1_000_000);
@@ -135,12 +135,13 @@ fn a_search_without_items_ends() {
 
 #[test]
 fn a_problem_too_large_to_search_gets_the_greedy_plan() {
-    // Each of 4,000 with each: 16 million conflicts. The sizes make the greedy plan miss the bound.
-    let items = (0..4000u64).map(|i| {
+    // Each of 3,000 with each: 9 million conflicts. With their alignments the greedy plan misses the bound.
+    let items = (0..3000u64).map(|i| {
         let alignment = allotment_suballoc::Alignment::new(1 << (i % 3)).unwrap();
-        (Item::new(1 + i % 2).aligned(alignment), i..4001)
+        (Item::new(1 + i % 2).aligned(alignment), 0..1)
     });
     let problem = Problem::from_intervals(items).unwrap();
     let plan = search(&problem, u64::MAX, u32::MAX);
     plan.check(&problem).unwrap();
+    assert!(!plan.is_optimal(), "otherwise nothing was to be searched");
 }

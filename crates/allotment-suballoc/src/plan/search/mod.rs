@@ -65,6 +65,7 @@ const ORDERS: [Order; 4] = [Order::LoadThenSections, Order::Area, Order::Size, O
 /// is hard for one is often easy for the next.
 const WAYS: [(Choice, usize); 12] = [
     (Choice::FewestItems, 0),
+    (Choice::LeastSlack, 0),
     (Choice::LowestFloor, 3),
     (Choice::LeastSlack, 1),
     (Choice::LowestFloor, 2),
@@ -72,7 +73,6 @@ const WAYS: [(Choice, usize); 12] = [
     (Choice::LeastSlack, 3),
     (Choice::LowestFloor, 1),
     (Choice::FewestItems, 3),
-    (Choice::LeastSlack, 0),
     (Choice::LowestFloor, 0),
     (Choice::FewestItems, 1),
     (Choice::LeastSlack, 2),
@@ -80,6 +80,10 @@ const WAYS: [(Choice, usize); 12] = [
 
 /// How far between the lower bound and the best plan a capacity is, in eighths: one after the other while none is reached.
 const EIGHTHS: [u64; 4] = [4, 6, 2, 7];
+
+/// So many rounds are at the bound only: the three choices, with which most frames are solved. One at another capacity would double
+/// their time.
+const AT_BOUND_ALONE: u64 = 3;
 
 /// What a search keeps beside its memory.
 #[derive(Clone, Debug, Default)]
@@ -128,11 +132,12 @@ impl Solver {
         stop: &mut dyn FnMut() -> bool,
         plan: &mut Plan,
     ) {
-        self.greedy(problem, limit, plan);
-        if plan.is_optimal() || plan.lower_bound > limit || stop() {
+        self.greedy_first(problem, limit, plan);
+        if plan.is_optimal() || stop() {
             return;
         }
-        if !self.searches.search.set_up(problem) {
+        if plan.lower_bound > limit || !self.searches.search.set_up(problem) {
+            self.greedy(problem, limit, plan);
             return;
         }
         self.sort_ranks(problem);
@@ -157,7 +162,7 @@ impl Solver {
                     return;
                 }
                 let between = (upper - lower) / unit * EIGHTHS[failures % EIGHTHS.len()] / 8 * unit;
-                if !at_bound && between == 0 {
+                if !at_bound && (between == 0 || rounds.round <= AT_BOUND_ALONE) {
                     continue;
                 }
                 let capacity = if at_bound { lower } else { lower + between };
@@ -249,7 +254,7 @@ impl Rounds {
             spread: (sweep > 0).then(|| [32, 128, 8][(sweep % 3) as usize]),
             seed: self.round,
             // Enough for one plan without much of a step back.
-            nodes: (items + 100) * luby(sweep + 1),
+            nodes: (items + items / 8 + 8) * luby(sweep + 1),
         }
     }
 }

@@ -336,27 +336,39 @@ impl Search {
     /// Returns the section that a node of this part asks about.
     fn chosen(&self, goal: Goal) -> usize {
         let range = goal.from as usize..goal.to as usize;
-        let sections = || range.clone().filter(|&section| self.sections[section].count > 0);
-        let score = |section: usize| {
-            let Section { floor, lowest, left, .. } = self.sections[section];
-            let slack = self.capacity - floor - left;
-            let lowest = u64::from(lowest);
+        // Two numbers to compare, in which counts have 14 bits: heights have at most 50.
+        let score = |values: &Section| {
+            let slack = self.capacity - values.floor - values.left;
+            let lowest = u64::from(values.lowest.min(0x3fff)) << 50;
             match self.choice {
-                Choice::FewestItems => (lowest, slack, floor, section),
-                Choice::LeastSlack => (slack, lowest, floor, section),
-                Choice::LowestFloor => (floor, lowest, slack, section),
+                Choice::FewestItems => (lowest | slack, values.floor),
+                Choice::LeastSlack => (slack, lowest | values.floor),
+                Choice::LowestFloor => (values.floor, lowest | slack),
             }
         };
         // The best ones are mostly ready; the lowest one is always.
-        let mut worst = None;
+        let mut worst = ((0, 0), 0);
         for _ in 0..8 {
-            let Some(best) = sections().map(score).filter(|&score| Some(score) > worst).min() else { break };
-            if self.is_ready(best.3) {
-                return best.3;
+            let mut best = ((u64::MAX, 0), 0);
+            for (section, values) in range.clone().zip(&self.sections[range.clone()]) {
+                if values.count > 0 {
+                    let score = (score(values), section + 1);
+                    if score < best && score > worst {
+                        best = score;
+                    }
+                }
             }
-            worst = Some(best);
+            let ((primary, _), section) = best;
+            if primary == u64::MAX {
+                break;
+            }
+            if self.is_ready(section - 1) {
+                return section - 1;
+            }
+            worst = best;
         }
-        sections().min_by_key(|&section| (self.sections[section].floor, section)).unwrap_or(range.start)
+        let sections = range.clone().filter(|&section| self.sections[section].count > 0);
+        sections.min_by_key(|&section| (self.sections[section].floor, section)).unwrap_or(range.start)
     }
 
     /// Returns whether nothing can be below the lowest items of the section that is not placed.
@@ -380,6 +392,12 @@ impl Search {
     /// Places an item at its floor. Returns `false` if the others do not fit any more.
     fn put(&mut self, item: usize) -> bool {
         let offset = self.floors[item];
+        // All that is left in its sections is above it: most of what does not fit is seen before anything changes.
+        let full = |section: &Section| offset + section.left > self.capacity;
+        let mut ranges = self.setup.ranges_of(item).iter();
+        if ranges.any(|&(from, to)| self.sections[from as usize..to as usize].iter().any(full)) {
+            return false;
+        }
         let end = offset + self.setup.sizes[item];
         self.offsets[item] = offset;
         self.placed.push(item as u32);
