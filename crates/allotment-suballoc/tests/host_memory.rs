@@ -281,11 +281,22 @@ fn a_second_plan_of_the_same_size_allocates_nothing() {
         })
     };
     let (mut problem, mut solver, mut plan) = (Problem::new(items(0)).unwrap(), Solver::new(), Plan::new());
-    solver.greedy(&problem, u64::MAX, &mut plan);
-    let first = plan.peak();
+    let mut run = |problem: &Problem| {
+        solver.greedy(problem, u64::MAX, &mut plan);
+        let greedy = plan.peak();
+        let mut calls = 0;
+        let stop = || {
+            calls += 1;
+            calls == 50
+        };
+        solver.search(problem, u64::MAX, stop, &mut plan);
+        (greedy, plan.peak(), calls)
+    };
+    let first = run(&problem);
+    assert!(first.2 > 1, "the greedy plan is not optimal");
     let before = allocations();
     problem.assign(items(0)).unwrap();
-    solver.greedy(&problem, u64::MAX, &mut plan);
+    let second = run(&problem);
     assert_eq!(allocations(), before);
-    assert_eq!(plan.peak(), first);
+    assert_eq!(first, second);
 }

@@ -111,33 +111,38 @@ impl Solver {
     /// # Ok::<(), allotment_suballoc::plan::ProblemError>(())
     /// ```
     pub fn greedy(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
-        self.greedy_in(&ORDERS, problem, limit, plan);
+        self.greedy_first(problem, limit, plan);
+        self.greedy_rest(problem, limit, plan);
     }
 
-    /// Places the items in the first few orders, before a search.
+    /// Places the items in the first few orders.
     pub(super) fn greedy_first(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
-        self.greedy_in(&ORDERS[..2], problem, limit, plan);
-    }
-
-    fn greedy_in(&mut self, orders: &[Order], problem: &Problem, limit: u64, plan: &mut Plan) {
-        let greedy = &mut self.greedy;
-        greedy.measure(problem);
         plan.lower_bound = problem.lower_bound();
         (plan.left_out, plan.peak) = (u64::MAX, u64::MAX);
-        for &order in orders {
-            greedy.sort(problem, order);
-            if let Some((left_out, peak)) = greedy.pass(problem, limit, (plan.left_out, plan.peak)) {
-                (plan.left_out, plan.peak) = (left_out, peak);
-                core::mem::swap(&mut plan.offsets, &mut greedy.offsets);
-            }
-            if plan.is_optimal() {
-                break;
-            }
-        }
+        self.greedy.measure(problem);
+        self.greedy.improve(&ORDERS[..2], problem, limit, plan);
+    }
+
+    /// Places the items in the other orders, after the first ones. Replaces the plan by a better one.
+    pub(super) fn greedy_rest(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
+        self.greedy.improve(&ORDERS[2..], problem, limit, plan);
     }
 }
 
 impl Greedy {
+    fn improve(&mut self, orders: &[Order], problem: &Problem, limit: u64, plan: &mut Plan) {
+        for &order in orders {
+            if plan.is_optimal() {
+                break;
+            }
+            self.sort(problem, order);
+            if let Some((left_out, peak)) = self.pass(problem, limit, (plan.left_out, plan.peak)) {
+                (plan.left_out, plan.peak) = (left_out, peak);
+                core::mem::swap(&mut plan.offsets, &mut self.offsets);
+            }
+        }
+    }
+
     /// Computes what the orders need.
     pub(super) fn measure(&mut self, problem: &Problem) {
         self.sums.clear();

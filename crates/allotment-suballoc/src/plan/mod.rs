@@ -17,6 +17,37 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
+//! # Which solver should I use?
+//!
+//! | | [`Solver::greedy`] | [`Solver::search`] |
+//! |---|---|---|
+//! | use it for | every frame; any number of items | frame graphs when they change; traces and networks, once |
+//! | time | 0.1 ms for 100 items, 1 ms for 1,000, half a second for 10^5 | until optimal, or until the caller stops it |
+//! | result | one plan | the best plan so far, and the best proof |
+//! | lowest possible peak | 93 % of frame graphs | 98 % of them within 2 ms |
+//! | hard instances[^hard] | 1.09 to 1.25 times the bound | 1.00 to 1.09 within 5 ms, 1.00 to 1.06 within a second |
+//! | limit | some plan within it, or items left out | a plan of all items within it, where there is time to find one |
+//!
+//! # What is proved
+//!
+//! In each section, a set of items that are live together, the items lie above each other. So no peak is below the largest sum of
+//! their sizes, [`Problem::lower_bound`]; nearly all frame graphs have a plan that is no higher. If the search has tried everything
+//! within a capacity, the bound rises: [`Plan::lower_bound`]. A plan whose peak is the bound [is optimal](Plan::is_optimal), and
+//! another one says [how far it can be from that](Plan::ratio). A bound may be unreachable, mostly where few large items with
+//! several ranges meet; then a search does not end, unless the problem is small.
+//!
+//! # Where it comes from
+//!
+//! The problem is known as dynamic storage allocation with known lifetimes, and is NP-hard (Garey and Johnson, SR2). If all items
+//! are small compared with the bound, plans near it exist (Buchsbaum, Karloff, Kenyon, Reingold and Thorup, 2004). Compilers of
+//! neural networks place by size, largest first, each at the lowest or tightest gap: `TFLite`, XLA; so does AMD's Render Pipeline
+//! Shaders. On the hard instances that takes 1.35 times the bound on average, and placing in the order of first use, as engines do,
+//! 1.57 times. `MiniMalloc` (Moffitt, ASPLOS 2023) enumerates placements from the lowest offset upwards, and proves what it prunes;
+//! sections and the pruning by their sums are from there. The search here does not go upwards everywhere at once: it chooses the
+//! section that leaves the least choice.
+//!
+//! [^hard]: Six of the "challenging" ones that Google's `MiniMalloc` is measured with; it takes seconds for each.
+
 mod error;
 mod floors;
 mod greedy;

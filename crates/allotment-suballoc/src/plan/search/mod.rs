@@ -38,16 +38,16 @@
 //! # Restarts
 //!
 //! A search is either short or hopeless: of the hard instances of `MiniMalloc`'s authors, most are solved by one of the ways to
-//! choose almost without a step back, and by another one not in a million steps. So each way gets as many nodes as there are
-//! items, then all of them again with shuffled orders and budgets by Luby, Sinclair and Zuckerman (1993). The table is kept. Each way
+//! choose almost without a step back, and by another one not in a million steps. So each way gets a few more nodes than there
+//! are items, then all of them again with shuffled orders and budgets by Luby, Sinclair and Zuckerman (1993). The table is kept. Each way
 //! is tried at the lower bound exactly, since slack prunes less: 2 % more can be harder. In turn with that it is tried between the
 //! bound and the best plan, so that the plan improves meanwhile.
 //!
 //! # Cost
 //!
 //! A node looks at the items that conflict with the one it places and at the sections of those: 2 to 10 microseconds for some
-//! hundred items. Memory is 4 bytes for each two items that conflict, twice, 16 for each item in each of its sections, and 1 MiB
-//! for the table. Above 2^22 conflicts only the greedy solver runs.
+//! hundred items. Memory is 8 bytes for each two items that conflict, 8 for each item in each of its sections, 300 for each item,
+//! and 1 MiB for the table. With more than four million conflicts, or eight million items in sections, only the greedy solver runs.
 
 mod node;
 mod setup;
@@ -81,9 +81,9 @@ const WAYS: [(Choice, usize); 12] = [
 /// How far between the lower bound and the best plan a capacity is, in eighths: one after the other while none is reached.
 const EIGHTHS: [u64; 4] = [4, 6, 2, 7];
 
-/// So many rounds are at the bound only: the three choices, with which most frames are solved. One at another capacity would double
-/// their time.
-const AT_BOUND_ALONE: u64 = 3;
+/// So many rounds are at the bound only: most frames are solved by one of them, and runs at another capacity would double their
+/// time.
+const AT_BOUND_ALONE: u64 = 2;
 
 /// What a search keeps beside its memory.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +96,9 @@ pub(super) struct Searches {
 
 impl Solver {
     /// Improves on the greedy plan until it is optimal, until all that could be better is excluded, or until `stop` returns `true`.
+    ///
+    /// The search tries two orders of the greedy solver, searches at the lower bound, tries the other orders, and goes on. So it is
+    /// never worse than [`greedy`](Self::greedy) but in its first millisecond or two.
     ///
     /// `stop` is called every few microseconds up to a few tenths of a millisecond, in place of a clock. If it always returns
     /// `false` at a hard problem, the search may not end within a lifetime. The result depends on the problem and on the number
@@ -137,7 +140,7 @@ impl Solver {
             return;
         }
         if plan.lower_bound > limit || !self.searches.search.set_up(problem) {
-            self.greedy(problem, limit, plan);
+            self.greedy_rest(problem, limit, plan);
             return;
         }
         self.sort_ranks(problem);
@@ -146,6 +149,10 @@ impl Solver {
         let mut rounds = Rounds::default();
         let mut failures = 0;
         loop {
+            if rounds.round == AT_BOUND_ALONE {
+                // Most frames are solved by now.
+                self.greedy_rest(problem, limit, plan);
+            }
             let round = rounds.next(items as u64);
             self.searches.choose(items, &round);
             let mut outcome = Outcome::Budget;
@@ -158,6 +165,8 @@ impl Solver {
                 if lower >= upper {
                     if plan.left_out == 0 {
                         plan.lower_bound = plan.peak;
+                    } else if rounds.round <= AT_BOUND_ALONE {
+                        self.greedy_rest(problem, limit, plan);
                     }
                     return;
                 }
@@ -189,7 +198,6 @@ impl Solver {
     fn sort_ranks(&mut self, problem: &Problem) {
         let Self { greedy, searches } = self;
         let items = problem.len();
-        greedy.measure(problem);
         searches.ranks.clear();
         searches.ranks.resize(ORDERS.len() * items, 0);
         for (ranks, order) in searches.ranks.chunks_exact_mut(items).zip(ORDERS) {
