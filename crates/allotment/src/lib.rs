@@ -47,6 +47,7 @@
 //! |---|---|---|
 //! | front | [`gpu`] | [`Gpu`] and [`Frame`]: one object that owns the layers, one loop that drives them |
 //! | transfers | [`upload`] | upload rings, arenas, the uploader, readback |
+//! | transient | [`transient`] | a planner for the resources of a frame that share memory |
 //! | descriptors | [`descriptor`] | descriptor heaps, binding sets, samplers |
 //! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics, defragmentation |
 //! | events | [`events`] | what happens inside, for a reader |
@@ -86,6 +87,7 @@ pub mod prelude;
 mod slab;
 mod sync;
 mod table;
+pub mod transient;
 pub mod upload;
 
 pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError};

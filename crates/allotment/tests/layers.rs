@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["choices"],
     &["events", "lifetime"],
     &["memory"],
-    &["descriptor", "upload"],
+    &["descriptor", "transient", "upload"],
     &["gpu"],
     &["compiled", "lib", "prelude"],
 ];

@@ -67,6 +67,24 @@ pub enum ProblemError {
     TooManyItems,
 }
 
+impl ProblemError {
+    /// Returns the item that the error names, the second one of two; `None` where it is about all of them.
+    #[must_use]
+    pub const fn item(&self) -> Option<usize> {
+        match *self {
+            Self::ZeroSize { item }
+            | Self::TooLarge { item, .. }
+            | Self::EmptyLifetime { item }
+            | Self::ReversedLifetime { item, .. }
+            | Self::PinMisaligned { item, .. }
+            | Self::PinTooHigh { item, .. }
+            | Self::TotalTooLarge { item } => Some(item),
+            Self::PinsOverlap { second, .. } => Some(second),
+            Self::TooManyItems => None,
+        }
+    }
+}
+
 impl fmt::Display for ProblemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

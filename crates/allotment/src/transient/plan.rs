@@ -1,0 +1,156 @@
+//! Where each resource is, and whom it follows there.
+
+use core::ops::Range;
+
+use super::planner::{TransientPass, TransientResource};
+
+/// The place of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The heap, as an index into [`TransientPlan::heaps`].
+    pub heap: u32,
+    /// Bytes from the beginning of the heap.
+    pub offset: u64,
+}
+
+/// A resource that had some of the bytes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Follow {
+    /// The resource.
+    pub resource: TransientResource,
+    /// It is the one of the frame before, whose last passes come first.
+    pub of_frame_before: bool,
+}
+
+/// Two passes on different queues, the first of the frame before: the second must not begin before the first has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameWait {
+    /// The pass that waits.
+    pub pass: TransientPass,
+    /// The pass of the frame before.
+    pub for_pass: TransientPass,
+}
+
+/// The memory that some resources of one class share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlannedHeap {
+    /// The class of its resources.
+    pub class: u32,
+    /// Bytes that it needs.
+    pub size: u64,
+    /// No plan needs fewer bytes for the resources of this heap.
+    pub lower_bound: u64,
+    /// The largest alignment of its resources, in bytes: that of the memory.
+    pub alignment: u64,
+}
+
+impl PlannedHeap {
+    /// Returns whether no other plan for its resources is smaller.
+    ///
+    /// ```
+    /// # use allotment::transient::{TransientDesc, TransientPlanner};
+    /// # use allotment::device::QueueIndex;
+    /// let mut planner = TransientPlanner::default();
+    /// let pass = planner.pass(QueueIndex(0), &[])?;
+    /// planner.resource(&TransientDesc::new(0, 4096), &[pass])?;
+    /// assert!(planner.plan()?.heaps()[0].is_optimal());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.size == self.lower_bound
+    }
+}
+
+/// What [`TransientPlanner::plan`](super::TransientPlanner::plan) found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransientPlan {
+    pub(super) placements: Vec<Option<Placement>>,
+    pub(super) heaps: Vec<PlannedHeap>,
+    /// Of each resource, its part of `follows`.
+    pub(super) follows_of: Vec<Range<u32>>,
+    pub(super) follows: Vec<Follow>,
+    /// Each resource with each of its first passes, by pass.
+    pub(super) begins: Vec<(TransientPass, TransientResource)>,
+    pub(super) waits: Vec<FrameWait>,
+    pub(super) total_size: u64,
+    pub(super) moved_bytes: u64,
+    pub(super) is_new: bool,
+}
+
+impl TransientPlan {
+    /// Returns the place of a resource; `None` where the limit leaves no room for it, and for one of another frame.
+    #[must_use]
+    pub fn placement(&self, resource: TransientResource) -> Option<Placement> {
+        self.placements.get(resource.index()).copied().flatten()
+    }
+
+    /// Returns the heaps: those of one class beside each other.
+    #[must_use]
+    pub fn heaps(&self) -> &[PlannedHeap] {
+        &self.heaps
+    }
+
+    /// Returns the resources that have had some of the bytes of this one before, each the last one at some byte: an aliasing
+    /// barrier from each of them is needed before the first use. Those before them need none.
+    ///
+    /// In the first frame nobody of a frame before is there.
+    #[must_use]
+    pub fn follows(&self, resource: TransientResource) -> &[Follow] {
+        let part = self.follows_of.get(resource.index()).cloned().unwrap_or_default();
+        &self.follows[part.start as usize..part.end as usize]
+    }
+
+    /// Returns the resources whose first use this pass is. Their bytes are undefined then, except those of a
+    /// [history](super::TransientPlanner::history): the pass, or a command before it, clears, discards or overwrites them.
+    ///
+    /// A resource that two queues may use first is in the list of two passes.
+    pub fn begins(&self, pass: TransientPass) -> impl Iterator<Item = TransientResource> + '_ {
+        let begin = self.begins.partition_point(|&(other, _)| other < pass);
+        self.begins[begin..]
+            .iter()
+            .take_while(move |(other, _)| *other == pass)
+            .map(|&(_, resource)| resource)
+    }
+
+    /// Returns which passes have to wait for a pass of the frame before on another queue, since a resource follows one of that
+    /// frame. Waits that follow from others, or from the order of a queue, are not in the list.
+    #[must_use]
+    pub fn waits(&self) -> &[FrameWait] {
+        &self.waits
+    }
+
+    /// Returns the bytes of all heaps.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.heaps.iter().map(|heap| heap.size).sum()
+    }
+
+    /// Returns what the heaps need at least: the most bytes that are alive at the same time, of each.
+    #[must_use]
+    pub fn lower_bound(&self) -> u64 {
+        self.heaps.iter().map(|heap| heap.lower_bound).sum()
+    }
+
+    /// Returns the bytes of the resources that have a place, if each had memory of its own.
+    #[must_use]
+    pub fn total_size(&self) -> u64 {
+        self.total_size
+    }
+
+    /// Returns the bytes of resources that are at another place than in the plan before, though neither their size nor their
+    /// alignment nor their class has changed. 0 where the frame is as the one before.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes
+    }
+
+    /// Returns whether the frame differs from the one before. Then what follows resources of the frame before follows those of
+    /// another plan: its first passes on each queue wait for all passes of the frame before, and [`waits`](Self::waits) says
+    /// nothing of that.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+}

@@ -1,0 +1,309 @@
+//! Plans of generated frames.
+
+use std::collections::BTreeSet;
+
+use allotment::device::QueueIndex;
+use allotment::transient::{
+    HeapLimits, TransientDesc, TransientError, TransientPass, TransientPlan, TransientPlanner,
+    TransientResource,
+};
+use proptest::prelude::*;
+
+use crate::amount::{first_seed, scaled};
+use crate::counting;
+use crate::frames::{Frame, Pass, Resource};
+use crate::random::frames;
+use crate::unrolled::{Unrolled, placements};
+
+/// Takes the resources out that a frame may not have.
+fn without_overlapping_histories(frame: &mut Frame) {
+    let unrolled = frame.clone();
+    let order = Unrolled::new(&unrolled, &[]);
+    for resource in &mut frame.resources {
+        let overlaps = |read: &usize| resource.uses.iter().any(|&it| !order.is_pass_before(*read, it));
+        if resource.reads.iter().any(overlaps) {
+            resource.reads.clear();
+        }
+    }
+}
+
+fn check(
+    frame: &Frame,
+    limits: HeapLimits,
+    plan: &TransientPlan,
+    passes: &[TransientPass],
+    resources: &[TransientResource],
+) {
+    let waits = Unrolled::waits_of(plan, passes);
+    let order = Unrolled::new(frame, &waits);
+    let places = placements(plan, resources);
+    order.assert_apart(&places);
+    let mut total = 0;
+    for (at, (resource, place)) in frame.resources.iter().zip(&places).enumerate() {
+        let Some(place) = place else {
+            assert_ne!(limits, HeapLimits::default(), "{at} has no place though there is room");
+            continue;
+        };
+        total += resource.desc.size;
+        let heap = &plan.heaps()[place.heap as usize];
+        assert_eq!(heap.class, resource.desc.class, "{at}");
+        assert!(resource.desc.alignment.is_aligned(place.offset), "{at} at {place:?}");
+        assert!(heap.alignment >= resource.desc.alignment.get(), "{at}");
+        assert!(place.offset + resource.desc.size <= heap.size, "{at} at {place:?} of {heap:?}");
+        // Whom it follows, and where it begins.
+        let follows: BTreeSet<(usize, bool)> = (plan.follows(resources[at]).iter())
+            .map(|it| (it.resource.index(), it.of_frame_before))
+            .collect();
+        assert_eq!(follows, order.follows(at, &places), "{at}");
+        let begins: Vec<usize> = (0..passes.len())
+            .filter(|&pass| plan.begins(passes[pass]).any(|it| it == resources[at]))
+            .collect();
+        let firsts: Vec<usize> = (0..passes.len()).filter(|&pass| order.is_first(at, pass)).collect();
+        assert_eq!(begins, firsts, "{at}");
+    }
+    assert_eq!(plan.total_size(), total);
+    for heap in plan.heaps() {
+        assert!(heap.lower_bound <= heap.size && heap.size <= limits.heap_size, "{heap:?}");
+    }
+    // No wait is there that the others imply.
+    for left_out in 0..waits.len() {
+        let mut others = waits.clone();
+        let (pass, for_pass) = others.remove(left_out);
+        let order = Unrolled::new(frame, &others);
+        let count = frame.passes.len();
+        assert!(!order.is_pass_before(for_pass, count + pass), "{:?} is implied", waits[left_out]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: scaled(2000) as u32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_two_resources_have_bytes_in_common_that_may_be_used_at_the_same_time(mut frame in frames(9, 12)) {
+        without_overlapping_histories(&mut frame);
+        let (plan, passes, resources) = frame.plan(&mut TransientPlanner::default()).unwrap();
+        prop_assert!(plan.is_new() && plan.moved_bytes() == 0);
+        check(&frame, HeapLimits::default(), &plan, &passes, &resources);
+        let bound = |class| plan.heaps().iter().filter(|it| it.class == class).map(|it| it.lower_bound).sum::<u64>();
+        let order = Unrolled::new(&frame, &[]);
+        for class in 0..2 {
+            let clique = order.heaviest_clique(class);
+            // On several queues, three resources may be in conflict by three pairs of passes, of which no three may overlap; and
+            // histories by three times, at none of which all are alive. The bound does not see that. Alignment only adds to it.
+            let is_on_one_queue = frame.passes.iter().all(|pass| pass.queue == frame.passes[0].queue);
+            let is_exact = is_on_one_queue && frame.resources.iter().all(|it| it.reads.is_empty());
+            let is_aligned = frame.resources.iter().any(|it| it.desc.alignment.get() > 1);
+            let (is_most, is_least) = (bound(class) <= clique || is_aligned, bound(class) >= clique || !is_exact);
+            prop_assert!(is_most && is_least, "{} and {clique}", bound(class));
+        }
+    }
+
+    #[test]
+    fn what_changes_leaves_the_rest_where_it_is_as_long_as_that_costs_little(
+        mut frame in frames(8, 12),
+        changed in any::<prop::sample::Index>(),
+        size in 1..200_u64,
+        kept_percent in prop_oneof![Just(0_u32), Just(10), Just(1000)],
+    ) {
+        without_overlapping_histories(&mut frame);
+        let mut limits = HeapLimits::default();
+        limits.kept_percent = kept_percent;
+        let mut planner = TransientPlanner::new(limits);
+        let (before, _, old) = frame.plan(&mut planner).unwrap();
+        let (again, ..) = frame.plan(&mut planner).unwrap();
+        prop_assert!(!again.is_new() && again.heaps() == before.heaps() && again.moved_bytes() == 0);
+        let changed = changed.index(frame.resources.len());
+        frame.resources[changed].desc.size = size;
+        let (after, passes, new) = frame.plan(&mut planner).unwrap();
+        check(&frame, limits, &after, &passes, &new);
+        let moved = |at: usize| at != changed && before.placement(old[at]) != after.placement(new[at]);
+        let moved: u64 = (0..old.len()).filter(|&at| moved(at)).map(|at| frame.resources[at].desc.size).sum();
+        prop_assert_eq!(after.moved_bytes(), moved);
+        let (fresh, ..) = frame.plan(&mut TransientPlanner::default()).unwrap();
+        prop_assert!(after.size() * 100 <= fresh.size() * (100 + u64::from(kept_percent)));
+        if kept_percent == 1000 {
+            prop_assert_eq!(moved, 0, "however much it costs");
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_in_the_heaps_has_no_place(
+        mut frame in frames(6, 12),
+        heap_size in 1..400_u64,
+        heaps in 1..4_u32,
+    ) {
+        without_overlapping_histories(&mut frame);
+        let mut limits = HeapLimits::default();
+        (limits.heap_size, limits.heaps) = (heap_size, heaps);
+        let mut planner = TransientPlanner::new(limits);
+        let (plan, passes, resources) = frame.plan(&mut planner).unwrap();
+        check(&frame, limits, &plan, &passes, &resources);
+        for class in 0..2 {
+            prop_assert!(plan.heaps().iter().filter(|it| it.class == class).count() <= heaps as usize);
+        }
+        for (resource, &it) in frame.resources.iter().zip(&resources) {
+            // An empty heap takes it, unless one that is as large as all others together came first.
+            prop_assert!(resource.desc.size <= heap_size || plan.placement(it).is_none());
+        }
+    }
+}
+
+fn graphics(passes: usize) -> Vec<Pass> {
+    (0..passes).map(|_| Pass { queue: 0, waits: Vec::new() }).collect()
+}
+
+fn resource(key: u64, size: u64, uses: &[usize]) -> Resource {
+    Resource { desc: TransientDesc::new(key, size), uses: uses.to_vec(), reads: Vec::new() }
+}
+
+#[test]
+fn passes_that_may_overlap_do_not_share_and_those_that_wait_do() {
+    // The third pass is on another queue. It waits for the first; the last one waits for it.
+    let mut frame = Frame { passes: graphics(4), resources: Vec::new() };
+    frame.passes[2] = Pass { queue: 1, waits: vec![0] };
+    frame.passes[3].waits = vec![2];
+    for pass in 0..4 {
+        frame.resources.push(resource(pass as u64, 100, &[pass]));
+    }
+    let (plan, _, resources) = frame.plan(&mut TransientPlanner::default()).unwrap();
+    let at = |resource: usize| plan.placement(resources[resource]).unwrap().offset;
+    assert_eq!(plan.size(), 200, "two are alive at a time");
+    assert_ne!(at(1), at(2));
+    assert!(plan.waits().is_empty(), "graphics has waited for the other queue: {:?}", plan.waits());
+    // Where nothing waits for it, the next frame has to.
+    frame.passes[3].waits.clear();
+    let (plan, passes, _) = frame.plan(&mut TransientPlanner::default()).unwrap();
+    let waits: Vec<_> = plan.waits().iter().map(|it| (it.pass, it.for_pass)).collect();
+    assert!(waits.iter().all(|it| it.1 == passes[2]) && waits.len() == 1, "{waits:?}");
+}
+
+#[test]
+fn a_history_is_kept_for_the_next_frame_and_its_bytes_are_used_in_between() {
+    let mut frame =
+        Frame { passes: graphics(5), resources: vec![resource(0, 100, &[4]), resource(1, 100, &[2])] };
+    frame.resources[0].reads = vec![0, 1];
+    let (plan, passes, resources) = frame.plan(&mut TransientPlanner::default()).unwrap();
+    assert_eq!(plan.size(), 100);
+    assert!(plan.follows(resources[1])[0].of_frame_before && !plan.follows(resources[0])[0].of_frame_before);
+    assert_eq!(plan.begins(passes[4]).collect::<Vec<_>>(), [resources[0]]);
+    // Read as late as it is written, it would have to be there twice.
+    frame.resources[0].reads = vec![1, 4];
+    let refused = frame.plan(&mut TransientPlanner::default()).unwrap_err();
+    assert_eq!(refused, TransientError::HistoryOverlaps { key: 0, read: 4, written: 4 });
+}
+
+#[test]
+fn what_makes_no_plan_is_named_and_the_plan_before_stays() {
+    let mut planner = TransientPlanner::default();
+    let mut frame =
+        Frame { passes: graphics(2), resources: vec![resource(7, 100, &[0, 1]), resource(8, 50, &[1])] };
+    let (before, passes, _) = frame.plan(&mut planner).unwrap();
+    frame.resources[1].desc.key = 7;
+    assert_eq!(frame.plan(&mut planner).unwrap_err(), TransientError::KeyUsedTwice { key: 7 });
+    frame.resources[1].desc = TransientDesc::new(9, 0);
+    let refused = frame.plan(&mut planner).unwrap_err();
+    assert!(matches!(refused, TransientError::Impossible { key: 9, .. }), "{refused}");
+    // Two pins of which neither may go.
+    frame.resources[0].desc = frame.resources[0].desc.pinned_at(0);
+    frame.resources[1].desc = TransientDesc::new(10, 50).pinned_at(64);
+    let refused = frame.plan(&mut planner).unwrap_err();
+    assert!(matches!(refused, TransientError::Impossible { key: 7 | 10, .. }), "{refused}");
+    planner.begin();
+    let first = planner.pass(QueueIndex(0), &[]).unwrap();
+    let unknown = TransientError::UnknownPass { pass: 1, passes: 1 };
+    assert_eq!(planner.pass(QueueIndex(1), &[passes[1]]), Err(unknown));
+    assert_eq!(planner.resource(&TransientDesc::new(0, 1), &[first, passes[1]]), Err(unknown));
+    assert_eq!(planner.history(&TransientDesc::new(0, 1), &[first], &[passes[1]]), Err(unknown));
+    assert_eq!(
+        planner.history(&TransientDesc::new(3, 1), &[first], &[]),
+        Err(TransientError::Unused { key: 3 })
+    );
+    let frame =
+        Frame { passes: graphics(2), resources: vec![resource(7, 100, &[0, 1]), resource(8, 50, &[1])] };
+    let (after, ..) = frame.plan(&mut planner).unwrap();
+    assert_eq!((after.is_new(), after.heaps()), (false, before.heaps()));
+}
+
+#[test]
+fn a_resource_is_where_it_is_pinned_and_the_others_go_around_it() {
+    let mut frame =
+        Frame { passes: graphics(1), resources: (0..4).map(|key| resource(key, 64, &[0])).collect() };
+    let mut planner = TransientPlanner::default();
+    frame.plan(&mut planner).unwrap();
+    frame.resources[3].desc = frame.resources[3].desc.pinned_at(64);
+    let (plan, _, resources) = frame.plan(&mut planner).unwrap();
+    assert_eq!(plan.placement(resources[3]).unwrap().offset, 64);
+    assert_eq!(plan.size(), 256);
+}
+
+#[test]
+fn a_better_plan_is_taken_where_there_is_one_and_the_frame_stays_planned() {
+    // A rectangle of time and bytes that is cut into pieces is hard to put together again.
+    let (mut improved, mut number) = (0, first_seed());
+    for _ in 0..6 {
+        let mut pieces = vec![(0, 64, 100_000)];
+        while pieces.len() < 160 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let drawn = (number >> 33) as usize;
+            let at = drawn % pieces.len();
+            let (first, end, size) = pieces[at];
+            let part = 1 + drawn / 1000 % 97;
+            if drawn / 500 % 2 == 0 && end - first > 1 {
+                let middle = first + 1 + part % (end - first - 1);
+                pieces[at] = (first, middle, size);
+                pieces.push((middle, end, size));
+            } else if size > 100 {
+                pieces[at] = (first, end, size * part / 100);
+                pieces.push((first, end, size - size * part / 100));
+            }
+        }
+        let mut frame = Frame { passes: graphics(64), resources: Vec::new() };
+        for (key, (first, end, size)) in (0..).zip(pieces) {
+            frame.resources.push(resource(key, size as u64, &[first, end - 1]));
+        }
+        let mut planner = TransientPlanner::default();
+        let (before, passes, resources) = frame.plan(&mut planner).unwrap();
+        let mut steps = 0;
+        let after = planner
+            .improve(|| {
+                steps += 1;
+                steps > 500
+            })
+            .clone();
+        check(&frame, HeapLimits::default(), &after, &passes, &resources);
+        assert_eq!(after.is_new(), after.size() < before.size());
+        improved += u32::from(after.is_new());
+        let (again, ..) = frame.plan(&mut planner).unwrap();
+        assert_eq!((again.is_new(), again.heaps()), (false, after.heaps()));
+    }
+    assert!(improved > 0, "a search finds nothing that a short one does not");
+}
+
+#[test]
+fn a_frame_that_is_as_the_one_before_allocates_no_host_memory() {
+    let mut frame = Frame { passes: graphics(40), resources: Vec::new() };
+    for at in 0..20 {
+        frame.passes[at * 2] = Pass { queue: 1, waits: Vec::new() };
+    }
+    for key in 0..200_u64 {
+        let first = key as usize * 7 % 38;
+        frame.resources.push(resource(key, 1000 + key, &[first, first + 1 + key as usize % 2]));
+    }
+    let mut planner = TransientPlanner::default();
+    let (passes, _) = frame.describe(&mut planner).unwrap();
+    planner.plan().unwrap();
+    // What describes a frame has room for as much again.
+    frame.describe(&mut planner).unwrap();
+    planner.plan().unwrap();
+    let before = counting::of_this_thread();
+    planner.begin();
+    for pass in &frame.passes {
+        planner.pass(QueueIndex(pass.queue), &[]).unwrap();
+    }
+    for it in &frame.resources {
+        let uses = [passes[it.uses[0]], passes[it.uses[1]]];
+        planner.resource(&it.desc, &uses).unwrap();
+    }
+    assert!(!planner.plan().unwrap().is_new());
+    assert_eq!(counting::of_this_thread(), before);
+}
