@@ -54,6 +54,7 @@
 //! | what some allocations have in common, and when they came | [`AllocationGroups`] |
 //! | how long the GPU kept released memory | [`ReleaseLatency`] |
 //! | what shares bytes | [`Lanes`] |
+//! | how little memory would do, had all lifetimes been known | [`OfflineMemory`] |
 //! | how full descriptor heaps are | [`DescriptorOccupancy`], [`DescriptorHistory`] |
 //! | what to change | [`advice()`] |
 //! | what a defragmentation would move, and free | [`DefragmentationPreview`], [`LeastBlocks`] |
@@ -92,6 +93,7 @@ mod groups;
 mod leaks;
 mod level_of_detail;
 mod lifetime_rules;
+mod offline;
 mod partition_point;
 mod release_latency;
 mod running;
@@ -124,6 +126,7 @@ pub use groups::{AllocationGroup, AllocationGroups, CommonName};
 pub use leaks::Leaks;
 pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};
+pub use offline::{OfflineError, OfflineMemory};
 pub use partition_point::partition_point_from;
 pub use release_latency::ReleaseLatency;
 pub use scope::Scope;

@@ -15,8 +15,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::defragment::summary;
 use crate::failure::Failure;
 use crate::inspect::args::{
-    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs, StatsArgs,
-    WhatIfArgs,
+    AdviseArgs, AliasArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs,
+    StatsArgs, WhatIfArgs,
 };
 use crate::waste;
 
@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Advise(AdviseArgs),
     /// Make the requests of a recording again with other settings, and compare
     Whatif(WhatIfArgs),
+    /// Say how little memory would do if all lifetimes were known: of a recording, or of a planning benchmark
+    Alias(AliasArgs),
     /// Write a recording as one HTML page, which any browser opens
     Report(ReportArgs),
     /// Check a recording against limits; the exit code is 1 if one does not hold

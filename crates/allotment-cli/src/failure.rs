@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Input(String),
     /// Rules of the check command that do not hold.
     Rules { failed: usize, of: usize },
+    /// Items of a plan that have no place within the capacity.
+    NotPlaced { items: usize, of: usize },
     /// The recording of a replay failed.
     Record(RecordError),
     /// An allocation of the trace was refused.
@@ -59,6 +61,9 @@ impl fmt::Display for Failure {
             Self::Usage(what) => f.write_str(what),
             Self::Trace(error) => error.fmt(f),
             Self::Input(what) => f.write_str(what),
+            Self::NotPlaced { items, of } => {
+                write!(f, "{items} of {of} items have no place within the capacity")
+            }
             Self::Rules { failed, of } => write!(f, "{failed} of {of} rules failed"),
             Self::Record(error) => error.fmt(f),
             Self::Allocation { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),

@@ -17,7 +17,7 @@
 //!   attach       the attach command: records a running program that serves its events
 //!   profiles     the profiles command: the profiles of the simulated GPU
 //!   shell        the completions and man commands: for a shell, and for `man`
-//!   inspect/     the commands that inspect recordings: stats, map, leaks, lifetimes, diff, export, report, check, advise, whatif
+//!   inspect/     the commands that inspect recordings: stats, map, leaks, lifetimes, diff, export, report, check, advise, whatif, alias
 //!   output       standard output with checked writes
 //!   progress     the progress bar
 //!   waste        the definition of waste
@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
         Some(Command::Export(args)) => inspect::export::run(&args),
         Some(Command::Advise(args)) => inspect::advise::run(&args),
         Some(Command::Whatif(args)) => inspect::what_if::run(&args),
+        Some(Command::Alias(args)) => inspect::alias::run(&args),
         Some(Command::Report(args)) => inspect::report::run(&args),
         Some(Command::Check(args)) => inspect::check::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),

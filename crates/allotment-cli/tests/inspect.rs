@@ -616,3 +616,97 @@ fn what_if_reproduces_a_recording_and_shows_what_other_blocks_change() {
     assert_eq!(stats["peak_blocks"]["bytes"], other["what_if"]["peak_blocks"]["bytes"]);
     assert_eq!(stats["contradictions"], 0);
 }
+
+/// A rectangle of 64 time steps and 1000 bytes, cut into pieces again and again: a plan of 1000 bytes exists.
+fn cut_rectangle() -> Vec<(u64, u64, u64)> {
+    let mut pieces = vec![(0_u64, 64_u64, 1000_u64)];
+    let mut number = 7_u64;
+    for _ in 0..60 {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let drawn = number >> 33;
+        let at = (drawn % pieces.len() as u64) as usize;
+        let (lower, upper, size) = pieces[at];
+        if drawn % 2 == 0 && upper - lower > 1 {
+            let middle = lower + 1 + drawn / 100 % (upper - lower - 1);
+            pieces[at] = (lower, middle, size);
+            pieces.push((middle, upper, size));
+        } else if size > 1 {
+            let part = 1 + drawn / 100 % (size - 1);
+            pieces[at] = (lower, upper, part);
+            pieces.push((lower, upper, size - part));
+        }
+    }
+    pieces
+}
+
+#[test]
+fn a_benchmark_is_planned_within_a_capacity_and_its_offsets_overlap_nowhere() {
+    let folder = folder();
+    let pieces = cut_rectangle();
+    let lines =
+        pieces.iter().enumerate().map(|(id, (lower, upper, size))| format!("{size},{id},{upper},{lower}\n"));
+    let file =
+        written(&folder, "cut.csv", format!("size,id,upper,lower\n{}", lines.collect::<String>()).as_bytes());
+    let planned = json(&allotment(&folder, &["alias", &file, "--seconds", "1", "-o", "plan.csv", "--json"]));
+    let peak = planned["peak_bytes"].as_u64().unwrap();
+    assert_eq!((&planned["lower_bound_bytes"], &planned["items"]), (&1000.into(), &(pieces.len()).into()));
+    assert!((1000..1200).contains(&peak), "{planned}");
+    assert_eq!(planned["proved"] == "optimal", peak == 1000, "{planned}");
+    let plan = fs::read_to_string(folder.path().join("plan.csv")).unwrap();
+    let rows: Vec<Vec<u64>> = plan
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|field| field.parse().unwrap()).collect())
+        .collect();
+    assert_eq!(rows.len(), pieces.len());
+    for (at, a) in rows.iter().enumerate() {
+        let (lower, upper, size) = pieces[a[0] as usize];
+        assert_eq!(a[1..4], [lower, upper, size]);
+        assert!(a[4] + a[3] <= peak, "{a:?}");
+        for b in &rows[at + 1..] {
+            let are_apart = a[2] <= b[1] || b[2] <= a[1] || a[4] + a[3] <= b[4] || b[4] + b[3] <= a[4];
+            assert!(are_apart, "{a:?} and {b:?}");
+        }
+    }
+    // One byte less than is alive at once.
+    let args = ["alias", &file, "--seconds", "0", "--capacity", "999", "--json"];
+    let refused = allotment(&folder, &args);
+    assert_eq!(refused.status.code(), Some(1));
+    let shown: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert!(shown["not_placed"].as_u64() > Some(0) && shown["peak_bytes"].as_u64() <= Some(999), "{shown}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("have no place within the capacity"), "{said}");
+}
+
+#[test]
+fn a_recording_is_planned_by_memory_type_with_fewer_bytes_than_its_blocks_had() {
+    let folder = folder();
+    let recording = recording_of_the_race(&folder);
+    let planned = json(&allotment(&folder, &["alias", &recording, "--seconds", "1", "--json"]));
+    let stats = json(&allotment(&folder, &["stats", &recording, "--json"]));
+    let peak = planned["peak_bytes"].as_u64().unwrap();
+    assert!(peak < stats["peak_blocks"]["bytes"].as_u64().unwrap(), "{planned}");
+    assert!(peak * 100 <= planned["lower_bound_bytes"].as_u64().unwrap() * 101, "{planned}");
+    let types = planned["memory_types"].as_array().unwrap();
+    let sum = |key: &str| types.iter().map(|it| it[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("peak_bytes"), sum("allocations")), (peak, planned["items"].as_u64().unwrap()));
+    assert!(types.len() > 1 && sum("recorded_peak_bytes") >= stats["peak_blocks"]["bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn a_line_of_a_benchmark_that_makes_no_sense_is_named() {
+    let folder = folder();
+    for (line, said) in [
+        ("a,3,3,10", "line 3: upper, 3, is not above lower, 3"),
+        ("a,0,1,0", "line 3: the size is 0"),
+        ("a,0,1", "line 3: there is no field 4"),
+        ("a,0,x,1", "line 3: upper: \"x\" is not a whole number"),
+        ("a,0,1,999999999999999", "exceeds the limit"),
+    ] {
+        let file =
+            written(&folder, "wrong.csv", format!("id,lower,upper,size\nok,0,1,5\n{line}\n").as_bytes());
+        let refused = allotment(&folder, &["alias", &file]);
+        assert_eq!(refused.status.code(), Some(2), "{line}");
+        assert!(error_line(&refused).contains(said), "{}", error_line(&refused));
+    }
+}

@@ -264,6 +264,37 @@ impl WhatIfArgs {
     }
 }
 
+/// What is printed when help is asked for.
+const ALIAS_HELP: &str = "A planning benchmark is a CSV file with the columns id, lower, upper and size in its first line: an item \
+                          is alive from lower to before upper. The exit code is 1 if not all has a place within the capacity.";
+
+#[derive(Debug, Parser)]
+#[command(after_help = ALIAS_HELP)]
+pub(crate) struct AliasArgs {
+    /// Bytes that may be used of each memory, with an optional K, M or G [default: as few as are found]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) capacity: Option<u64>,
+    /// How long to look for a better plan, at most
+    #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
+    pub(super) seconds: f64,
+    /// Also write the items with their offsets as CSV; an older file is replaced
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Also draw the plan as SVG, time across and offsets up; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub(super) picture: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) file: FileArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
+    if (0.0..=1e6).contains(&seconds) { Ok(seconds) } else { Err("expected 0 to 1000000 seconds".to_owned()) }
+}
+
 #[derive(Debug, Parser)]
 pub(crate) struct ReportArgs {
     /// The page to write; an older one is replaced

@@ -8,10 +8,13 @@
 //!   groups   groups of allocations, as a table and as JSON
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
-//!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if   the commands
+//!   alias_picture     a plan as SVG
+//!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
 //! ```
 
 pub(crate) mod advise;
+pub(crate) mod alias;
+mod alias_picture;
 pub(crate) mod args;
 pub(crate) mod check;
 mod descriptor_heaps;

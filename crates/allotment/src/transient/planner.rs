@@ -406,7 +406,7 @@ impl<'a> Planning<'a> {
             match (end(uses), end(reads)) {
                 // What reads it comes before all that writes it.
                 (_, Some(read)) => vec![0..read, first..passes],
-                (end, None) => vec![first..end.unwrap_or(first + 1)],
+                (end, None) => core::iter::once(first..end.unwrap_or(first + 1)).collect(),
             }
         };
         self.graph.resources.iter().map(life).collect()
