@@ -25,7 +25,7 @@
 //! | time | for each of one to six orders: 0.05 ms for 100 items, 1 ms for 1,000, 0.3 s for 10^5 | until optimal, or until the caller stops it |
 //! | result | one plan | the best plan so far, and the best proof |
 //! | lowest possible peak | 93 % of frame graphs | 98 % of them within 2 ms |
-//! | hard instances[^hard] | 1.09 to 1.25 times the bound | 1.00 to 1.09 within 5 ms, 1.00 to 1.06 within a second |
+//! | hard instances[^hard] | 1.09 to 1.25 times the bound | 1.00 to 1.15 within 5 ms, 1.00 to 1.06 within a second |
 //! | limit | some plan within it, or items left out | a plan of all items within it, where there is time to find one |
 //!
 //! # What is proved
