@@ -83,3 +83,33 @@ impl Floors {
         highest.reduce(|best, next| if next.0 > best.0 { next } else { best }).unwrap_or((0, 0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_of_a_range_is_found_in_whole_blocks_and_parts_of_them() {
+        let sections = 5 * BLOCK + 7;
+        let mut floors = Floors::default();
+        floors.reset(sections);
+        let mut naive = alloc::vec![0; sections];
+        let mut random = 1u64;
+        let mut range = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let from = (random >> 33) as usize % sections;
+            (from, from + 1 + (random >> 13) as usize % (sections - from))
+        };
+        for _ in 0..2000 {
+            let (from, to) = range();
+            let height = naive[from..to].iter().max().unwrap() + 1;
+            floors.raise(from as u32, to as u32, height);
+            naive[from..to].fill(height);
+            let (from, to) = range();
+            let (highest, at) = floors.highest(from as u32, to as u32);
+            assert_eq!(Some(&highest), naive[from..to].iter().max());
+            assert!((from..to).contains(&(at as usize)) && naive[at as usize] == highest);
+            assert_eq!(floors.height(at), highest);
+        }
+    }
+}
