@@ -2,6 +2,7 @@
 
 use core::mem::forget;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
@@ -9,9 +10,9 @@ use allotment::device::{
     Submission, TimelinePoint,
 };
 use allotment::gpu::GpuDesc;
-use allotment::lifetime::Recording;
+use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::reports::{CallSites, LeakHandler, LeakReport};
-use allotment::memory::{AccessError, Buffer, Image, Memory, ResourceError, Transfer};
+use allotment::memory::{AccessError, Buffer, Image, Memory, OwningAllocator, ResourceError, Transfer};
 use allotment::upload::{ReadError, UploadError};
 use allotment::{
     Alignment, AllocationError, AllocatorDesc, Gpu, MemoryUsage, PoolDesc, Requirements, ResourceKind,
@@ -309,6 +310,71 @@ fn what_is_forgotten_in_memory_is_reported_with_its_call_site_and_the_name_of_th
     assert!(text.contains("1 allocations of 1024 bytes"), "{text}");
     assert!(text.contains("\"sky\"") && text.contains("placed in \"shared\""), "{text}");
     assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
+}
+
+#[test]
+fn a_trim_leaves_what_is_placed_where_it_is() {
+    let rig = Rig::new();
+    let allocator = rig.gpu.allocator();
+    let memory = rig.memory(64 * KIB, MemoryUsage::GpuOnly);
+    let buffers: Vec<_> = (0..64).map(|at| rig.buffer_in(&memory, at * KIB, KIB, "one")).collect();
+    let places: Vec<_> = buffers.iter().map(|buffer| buffer.info().offset).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| (0..200).for_each(|_| _ = allocator.trim()));
+        scope.spawn(|| {
+            for at in 0..200 {
+                let passing = rig.buffer_in(&memory, at % 64 * KIB, KIB, "passing");
+                _ = passing.activate().unwrap();
+            }
+        });
+        for _ in 0..200 {
+            assert_eq!(buffers.iter().map(|buffer| buffer.info().offset).collect::<Vec<_>>(), places);
+        }
+    });
+    _ = allocator.trim();
+    // Newer ones do not get the ids of those that live.
+    let newer = rig.buffer_in(&memory, 0, KIB, "newer");
+    assert!(buffers.iter().all(|buffer| buffer.id() != newer.id()));
+    assert_eq!(buffers.iter().map(|buffer| buffer.info().offset).collect::<Vec<_>>(), places);
+    drop((buffers, newer, memory));
+    rig.finish();
+}
+
+#[test]
+fn memory_of_another_tracker_is_refused() {
+    let rig = Rig::new();
+    let memory = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+    let tracker = SubmissionTracker::new(rig.device.clone()).unwrap();
+    let other = OwningAllocator::new(rig.gpu.allocator(), &DeletionQueue::new(&tracker)).unwrap();
+    let refused = other.create_buffer_in(&memory, 0, &BufferDesc::new(64), "one").unwrap_err();
+    let is_named =
+        matches!(refused, ResourceError::Placed { source: AccessError::WrongAllocator { .. }, .. });
+    assert!(is_named, "{refused}");
+    drop((memory, other));
+    rig.finish();
+}
+
+#[test]
+fn what_is_created_active_where_the_gpu_may_use_the_bytes_asks_for_a_barrier_once() {
+    let rig = Rig::new();
+    let memory = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+    let whole = rig.buffer_in(&memory, 0, 8 * KIB, "whole");
+    let frame = rig.gpu.begin_frame().unwrap();
+    let upper = rig.buffer_in(&memory, 4 * KIB, 4 * KIB, "upper");
+    assert!(upper.activate().unwrap().needs_barrier);
+    // The frame may have commands that use the lower half of `whole`.
+    let lower = rig.buffer_in(&memory, 0, 4 * KIB, "lower");
+    assert!(lower.is_active());
+    assert!(lower.activate().unwrap().needs_barrier);
+    assert!(!lower.activate().unwrap().needs_barrier);
+    let refused = rig.gpu.uploads().write_buffer(&lower, 0, &[1; 64]).unwrap_err();
+    assert!(matches!(refused, UploadError::Access(AccessError::Unsettled { .. })), "{refused}");
+    frame.end().unwrap();
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    rig.gpu.uploads().write_buffer(&lower, 0, &[1; 64]).unwrap();
+    drop((whole, upper, lower, memory));
+    rig.finish();
 }
 
 #[test]

@@ -81,6 +81,8 @@ struct Tenant {
     kind: ResourceKind,
     label: Label,
     active: bool,
+    /// It was created active over resources that the GPU may still use, and its first activation says so.
+    is_announced: bool,
     /// Activations since which the GPU may still use the bytes for other resources.
     unsettled: u32,
 }
@@ -126,8 +128,9 @@ pub(in crate::memory) enum Tenancy {
 #[must_use = "the program records a barrier where one is needed"]
 #[non_exhaustive]
 pub struct Activation {
-    /// A barrier is needed before the first use, and nothing that the bytes hold may be read. Where this is false, the resource
-    /// was active already, and has its contents.
+    /// A barrier is needed before the first use, and nothing that the bytes hold may be read: also by the first activation of a
+    /// resource that was created active, while the GPU may use the bytes for others. Where this is false, the resource was active
+    /// already, and has its contents.
     ///
     /// On Vulkan a memory barrier, from all commands and their writes to all commands and accesses; for an image it is the one
     /// that changes its layout from `UNDEFINED`. On Direct3D 12 an aliasing barrier to the resource, and after that a discard, a
@@ -227,13 +230,22 @@ impl<D: Device> Allocator<D> {
         };
         let generation = record.generation();
         let label = Label { name, user_data: 0, category, call_site: None };
-        let mut tenant =
-            Tenant { generation, memory, _kept: kept, bytes, kind, label, active: true, unsettled: 0 };
+        let mut tenant = Tenant {
+            generation,
+            memory,
+            _kept: kept,
+            bytes,
+            kind,
+            label,
+            active: true,
+            is_announced: true,
+            unsettled: 0,
+        };
         let others = || state.overlapping(&tenant, self.granularity());
         let (is_alone, active) = (others().next().is_none(), others().all(|(_, other)| !other.active));
         // What overlapped it, and lives, may have been used until now.
         let unsettled = u32::from(active && !is_alone);
-        (tenant.active, tenant.unsettled) = (active, unsettled);
+        (tenant.active, tenant.is_announced, tenant.unsettled) = (active, unsettled == 0, unsettled);
         record.write(&RawPlace {
             offset: location.offset,
             size: location.size,
@@ -277,12 +289,20 @@ impl<D: Device> Allocator<D> {
         let _alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut state = locked(&self.placed.state);
         let state = &mut *state;
+        let tenant = state.tenant_mut(id).ok_or(Refusal::Access(AccessError::Stale))?;
+        if tenant.active && tenant.is_announced {
+            return Ok(Activation::NONE);
+        }
+        tenant.is_announced = true;
+        if tenant.active {
+            tenant.unsettled += 1;
+            let entry = slot.records.get(id.record).ok_or(Refusal::Access(AccessError::Stale))?;
+            entry.set_tenancy(false, true);
+            return Ok(Activation { needs_barrier: true, before: None });
+        }
         let mut displaced = core::mem::take(&mut state.displaced);
         displaced.clear();
         let tenant = state.tenant(id).ok_or(Refusal::Access(AccessError::Stale))?;
-        if tenant.active {
-            return Ok(Activation::NONE);
-        }
         let active = state.overlapping(tenant, self.granularity()).filter(|(_, other)| other.active);
         displaced.extend(active.map(|(record, other)| (record, other.generation)));
         let id_of = |&(record, generation): &(u32, u32)| AllocationId { record, generation, ..id };
@@ -323,6 +343,8 @@ impl<D: Device> Allocator<D> {
         let mut state = locked(&self.placed.state);
         let Some(tenant) = state.tenant_mut(id) else { return };
         tenant.unsettled = tenant.unsettled.saturating_sub(1);
+        // No queue uses what was there before, and the next commands come after it.
+        tenant.is_announced |= tenant.unsettled == 0;
         let (active, unsettled) = (tenant.active, tenant.unsettled != 0);
         slot.records.get(id.record).into_iter().for_each(|entry| entry.set_tenancy(!active, unsettled));
     }

@@ -108,7 +108,10 @@ impl<D: Device> Pools<D> {
     /// Takes a slot for good, in which no pool will be: for the records of placed resources. `None` where there are no more.
     pub(crate) fn take_slot_of_placed(&self) -> Option<u32> {
         let PoolShards { first, .. } = self.take_slots(1);
-        self.slots.get_or_make(first).map(|_| first)
+        let slot = self.slots.get_or_make(first)?;
+        // They are written under another lock than the slot's, and a trim finds no pool here that would say which are live.
+        slot.records.keep();
+        Some(first)
     }
 
     /// Returns vacant slots for the shards of a pool, one after the other.

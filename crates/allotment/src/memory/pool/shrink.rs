@@ -15,7 +15,8 @@ impl<D: Device> PoolSlot<D> {
     pub(crate) fn shrink(&self) -> impl Sized + use<D> {
         match locked(&self.state).as_mut() {
             Some(state) => (Some(state.shrink(self)), None),
-            // SAFETY: the lock is held until the end of the statement, and a slot without a pool has no live allocation.
+            // SAFETY: the lock is held until the end of the statement, and a slot without a pool has no live allocation; but
+            // that of the placed resources, whose records are all kept.
             None => (None, Some(unsafe { self.records.free_unused(0, &mut Ahead::new()) })),
         }
     }

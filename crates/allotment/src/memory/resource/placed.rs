@@ -213,9 +213,9 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError::Placed`] where the buffer cannot be in this place: of an allocator that is not this one, outside of the
-    /// memory, not aligned, of another memory type or kind, or where the device requires that the buffer has dedicated memory.
-    /// Or the driver refuses the buffer. Nothing is left behind.
+    /// [`ResourceError::Placed`] where the buffer cannot be in this place: of an allocator or a submission tracker that is not
+    /// this one's, outside of the memory, not aligned, of another memory type or kind, or where the device requires that the
+    /// buffer has dedicated memory. Or the driver refuses the buffer. Nothing is left behind.
     #[inline(never)]
     #[track_caller]
     pub fn create_buffer_in(
@@ -268,7 +268,9 @@ impl<D: Device> OwningAllocator<D> {
     ) -> Result<Resource<D, C>, ResourceError> {
         let short_name = ShortName::of(Some(&name));
         let allocator = self.allocator();
-        if !Arc::ptr_eq(allocator, memory.unique().allocator()) {
+        // Another tracker does not know of the work that may use the bytes.
+        let is_known = self.deletion_queue().tracker().check_same(memory.owner.0.tracker()).is_ok();
+        if !is_known || !Arc::ptr_eq(allocator, memory.unique().allocator()) {
             let source = AccessError::WrongAllocator { name: short_name };
             return Err(ResourceError::Placed { source, memory: memory.name_in_error() });
         }
