@@ -39,14 +39,15 @@ pub struct PlannedHeap {
     pub class: u32,
     /// Bytes that it needs.
     pub size: u64,
-    /// No plan needs fewer bytes for the resources of this heap.
+    /// No plan needs fewer bytes for the resources of this heap, in which those that kept their places from the plan before keep
+    /// them. At most `size`, also where some resources have no room.
     pub lower_bound: u64,
     /// The largest alignment of its resources, in bytes: that of the memory.
     pub alignment: u64,
 }
 
 impl PlannedHeap {
-    /// Returns whether no other plan for its resources is smaller.
+    /// Returns whether no other plan for its resources is smaller that keeps the places which this one has kept.
     ///
     /// ```
     /// # use allotment::transient::{TransientDesc, TransientPlanner};
@@ -102,10 +103,10 @@ impl TransientPlan {
         &self.follows[part.start as usize..part.end as usize]
     }
 
-    /// Returns the resources whose first use this pass is. Their bytes are undefined then, except those of a
-    /// [history](super::TransientPlanner::history): the pass, or a command before it, clears, discards or overwrites them.
+    /// Returns the resources whose first use this pass is; of a [history](super::TransientPlanner::history), the first one in the
+    /// frame that fills it. Their bytes are undefined then: the pass, or a command before it, clears, discards or overwrites them.
     ///
-    /// A resource that two queues may use first is in the list of two passes.
+    /// A resource that two queues may use first is in the list of two passes. One of them initializes it, and the other waits.
     pub fn begins(&self, pass: TransientPass) -> impl Iterator<Item = TransientResource> + '_ {
         let begin = self.begins.partition_point(|&(other, _)| other < pass);
         self.begins[begin..]
