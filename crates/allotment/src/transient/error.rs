@@ -47,7 +47,7 @@ pub enum TransientError {
     Impossible {
         /// The key of the resource.
         key: u64,
-        /// Why. It counts the resources of one class, in the order in which they were added.
+        /// Why. What it calls an item is the place among the resources that were placed together.
         reason: ProblemError,
     },
 }

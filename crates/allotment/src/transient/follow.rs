@@ -30,11 +30,19 @@ impl Tenants {
             if its_end > end {
                 self.0.insert(end, (its_end, follow));
             }
-            if !before[first..].contains(&follow) {
-                before.push(follow);
-            }
+            before.push(follow);
         }
         self.0.insert(begin, (end, tenant));
+        // Of many small ranges, several may have had one tenant.
+        before[first..].sort_unstable();
+        let mut kept = first;
+        for at in first..before.len() {
+            if at == first || before[at] != before[kept - 1] {
+                before[kept] = before[at];
+                kept += 1;
+            }
+        }
+        before.truncate(kept);
     }
 
     /// From now on all tenants are those of the frame before.
@@ -56,12 +64,16 @@ pub(super) fn follows(
     for _ in 0..2 {
         follows.clear();
         for &resource in order {
-            let Some(place) = placements[resource as usize] else { continue };
-            let tenant = Follow { resource: TransientResource(resource), of_frame_before: false };
             let begin = follows.len() as u32;
+            let Some(place) = placements[resource as usize] else {
+                // It has memory of its own, or none. There it follows itself.
+                follows.push(Follow { resource: TransientResource(resource), of_frame_before: true });
+                parts[resource as usize] = begin..begin + 1;
+                continue;
+            };
+            let tenant = Follow { resource: TransientResource(resource), of_frame_before: false };
             let end = place.offset + sizes(resource as usize);
             tenants[place.heap as usize].take(place.offset, end, tenant, &mut follows);
-            // The same resource of the frame before: no other resource was there meanwhile.
             parts[resource as usize] = begin..follows.len() as u32;
         }
         tenants.iter_mut().for_each(Tenants::end_frame);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   passes     the passes of a frame, and which of them may run at the same time
-//!   planner    TransientPlanner: from uses to offsets, and whom each resource follows at its bytes
+//!   planner    TransientPlanner: what a program describes, and when it is planned anew
+//!   planning   from passes and uses to offsets, and to waits
 //!   plan       TransientPlan: what the planner found
 //!   follow     whom each resource follows
 //!   error      what it refuses
@@ -17,6 +18,7 @@ mod follow;
 mod passes;
 mod plan;
 mod planner;
+mod planning;
 
 pub use error::TransientError;
 pub use plan::{Follow, FrameWait, Placement, PlannedHeap, TransientPlan};

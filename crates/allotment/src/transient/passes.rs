@@ -157,20 +157,22 @@ impl Order {
         })
     }
 
-    /// Returns those of some passes that none of the others is before.
+    /// Returns those of some passes that none of the others is before: of each queue the first at most.
     pub(super) fn firsts(&self, passes: &[u32]) -> Vec<u32> {
-        self.without(passes, |other, pass| self.is_before(other, pass))
+        self.extremes(passes, |a, b| self.is_before(a, b))
     }
 
-    /// Returns those of some passes that are before none of the others.
+    /// Returns those of some passes that are before none of the others: of each queue the last at most.
     pub(super) fn lasts(&self, passes: &[u32]) -> Vec<u32> {
-        self.without(passes, |other, pass| self.is_before(pass, other))
+        self.extremes(passes, |a, b| self.is_before(b, a))
     }
 
-    fn without(&self, passes: &[u32], is_covered: impl Fn(u32, u32) -> bool) -> Vec<u32> {
+    fn extremes(&self, passes: &[u32], covers: impl Fn(u32, u32) -> bool) -> Vec<u32> {
+        // One of each queue at most is left, since those of a queue are in order.
         let mut left: Vec<u32> = Vec::new();
         for &pass in passes {
-            if !left.contains(&pass) && !passes.iter().any(|&other| is_covered(other, pass)) {
+            if !left.iter().any(|&other| other == pass || covers(other, pass)) {
+                left.retain(|&other| !covers(pass, other));
                 left.push(pass);
             }
         }

@@ -13,12 +13,12 @@ pub struct Placement {
     pub offset: u64,
 }
 
-/// A resource that had some of the bytes before.
+/// A resource that had some of the bytes of another one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Follow {
     /// The resource.
     pub resource: TransientResource,
-    /// It is the one of the frame before, whose last passes come first.
+    /// The bytes were its own in the frame before. Where this is false, in this frame.
     pub of_frame_before: bool,
 }
 
@@ -76,12 +76,16 @@ pub struct TransientPlan {
     pub(super) begins: Vec<(TransientPass, TransientResource)>,
     pub(super) waits: Vec<FrameWait>,
     pub(super) total_size: u64,
+    pub(super) is_kept: Vec<bool>,
     pub(super) moved_bytes: u64,
-    pub(super) is_new: bool,
+    pub(super) not_placed_bytes: u64,
+    /// 0 before the first.
+    pub(super) number: u64,
 }
 
 impl TransientPlan {
-    /// Returns the place of a resource; `None` where the limit leaves no room for it, and for one of another frame.
+    /// Returns the place of a resource; `None` where the limits leave no room for it. A resource of another frame is not told
+    /// from the one that was added in the same order.
     #[must_use]
     pub fn placement(&self, resource: TransientResource) -> Option<Placement> {
         self.placements.get(resource.index()).copied().flatten()
@@ -94,7 +98,7 @@ impl TransientPlan {
     }
 
     /// Returns the resources that have had some of the bytes of this one before, each the last one at some byte: an aliasing
-    /// barrier from each of them is needed before the first use. Those before them need none.
+    /// barrier from each of them is needed before the first use. Those before them need none. What has no place follows itself.
     ///
     /// In the first frame nobody of a frame before is there.
     #[must_use]
@@ -106,7 +110,8 @@ impl TransientPlan {
     /// Returns the resources whose first use this pass is; of a [history](super::TransientPlanner::history), the first one in the
     /// frame that fills it. Their bytes are undefined then: the pass, or a command before it, clears, discards or overwrites them.
     ///
-    /// A resource that two queues may use first is in the list of two passes. One of them initializes it, and the other waits.
+    /// A resource that two queues may use first is in the list of two passes. Where both use it, one waits for what the other has
+    /// initialized.
     pub fn begins(&self, pass: TransientPass) -> impl Iterator<Item = TransientResource> + '_ {
         let begin = self.begins.partition_point(|&(other, _)| other < pass);
         self.begins[begin..]
@@ -115,8 +120,8 @@ impl TransientPlan {
             .map(|&(_, resource)| resource)
     }
 
-    /// Returns which passes have to wait for a pass of the frame before on another queue, since a resource follows one of that
-    /// frame. Waits that follow from others, or from the order of a queue, are not in the list.
+    /// Returns which passes have to wait for a pass of the frame before on another queue: since a resource follows one of that
+    /// frame, or reads what that has left. Waits that follow from others, or from the order of a queue, are not in the list.
     #[must_use]
     pub fn waits(&self) -> &[FrameWait] {
         &self.waits
@@ -128,7 +133,8 @@ impl TransientPlan {
         self.heaps.iter().map(|heap| heap.size).sum()
     }
 
-    /// Returns what the heaps need at least: the most bytes that are alive at the same time, of each.
+    /// Returns what the heaps need at least, for the resources that are in each: the most bytes that are alive at the same time,
+    /// or more where more is proved.
     #[must_use]
     pub fn lower_bound(&self) -> u64 {
         self.heaps.iter().map(|heap| heap.lower_bound).sum()
@@ -147,11 +153,34 @@ impl TransientPlan {
         self.moved_bytes
     }
 
-    /// Returns whether the frame differs from the one before. Then what follows resources of the frame before follows those of
-    /// another plan: its first passes on each queue wait for all passes of the frame before, and [`waits`](Self::waits) says
-    /// nothing of that.
+    /// Returns the bytes of the resources that have no place, since the limits leave no room for them.
     #[must_use]
-    pub fn is_new(&self) -> bool {
-        self.is_new
+    pub fn not_placed_bytes(&self) -> u64 {
+        self.not_placed_bytes
+    }
+
+    /// Returns whether a resource is where it was in the plan before, with the size, the alignment, the class and the pin that it
+    /// had. If it is a [history](super::TransientPlanner::history), the first frame of this plan reads what the frame before
+    /// filled; else what it reads is undefined.
+    ///
+    /// This is about bytes of a heap. Where a heap is another one, since it had to grow, nothing is kept.
+    #[must_use]
+    pub fn is_kept(&self, resource: TransientResource) -> bool {
+        self.is_kept.get(resource.index()).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of the plan: each that differs from the one before has the next, from 1 on.
+    ///
+    /// What [`follows`](Self::follows) and [`waits`](Self::waits) say of the frame before holds where that had this number. Else
+    /// the first passes on each queue wait for all passes of the frame before, and an aliasing barrier for all resources comes
+    /// first.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What there is less of in a better plan: bytes without a place, then bytes of heaps.
+    pub(super) fn cost(&self) -> (u64, u64) {
+        (self.not_placed_bytes, self.size())
     }
 }

@@ -89,12 +89,14 @@ impl<'a> Unrolled<'a> {
         let all = (0..FRAMES).flat_map(|frame| (0..placements.len()).map(move |it| (it, frame)));
         let all: Vec<(usize, usize)> = all.collect();
         let range = |at: usize| {
-            let place = placements[at]?;
-            Some((place.heap, place.offset, place.offset + self.frame.resources[at].desc.size))
+            // What has no place in a heap has memory of its own.
+            let own = Placement { heap: u32::MAX - at as u32, offset: 0 };
+            let place = placements[at].unwrap_or(own);
+            (place.heap, place.offset, place.offset + self.frame.resources[at].desc.size)
         };
         for (at, &a) in all.iter().enumerate() {
             for &b in &all[at + 1..] {
-                let (Some(left), Some(right)) = (range(a.0), range(b.0)) else { continue };
+                let (left, right) = (range(a.0), range(b.0));
                 if left.0 == right.0 && left.1 < right.2 && right.1 < left.2 {
                     assert!(self.may_share(a, b), "{a:?} at {left:?} and {b:?} at {right:?} overlap");
                 }
