@@ -107,7 +107,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     }
 
     /// Returns the transfer of this path; occasionally a new one.
-    fn transfer(&mut self, way: Way) -> Option<&mut Transfer<'w, D>> {
+    pub(super) fn transfer(&mut self, way: Way) -> Option<&mut Transfer<'w, D>> {
         let by_queue = way == Way::Queue;
         if self.transfers[usize::from(by_queue)].is_none() || self.input.once_in(256) {
             let chunk = self.input.pick(&[4096, 65_536, 1000]);
@@ -322,7 +322,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.keep_buffer(Marked { it, bytes });
     }
 
-    fn image_desc(&mut self) -> ImageDesc {
+    pub(super) fn image_desc(&mut self) -> ImageDesc {
         let mut side = |hostile| match hostile {
             false => 1 + self.input.below(64) as u32,
             true => self.input.pick(&[0, 1, 300, 70_000, u32::MAX]),

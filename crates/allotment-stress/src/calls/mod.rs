@@ -7,6 +7,7 @@ mod lifetime;
 mod memory;
 mod movable;
 mod observers;
+mod placed;
 mod pools;
 mod rooms;
 mod uploads;
@@ -26,6 +27,7 @@ use allotment::{Alignment, AllocationOptions, MemoryUsage};
 pub(crate) use images::TheirImage;
 pub(crate) use observers::Observer;
 
+use self::placed::PlacedSet;
 use crate::world::{Marked, World};
 use crate::{Input, Stressed, Tally};
 
@@ -200,6 +202,14 @@ calls! {
     ReadGpuImage,
     /// Drops an image, or `Image::forget_state`, `set_state`.
     DropGpuImage,
+    /// `OwningAllocator::allocate_memory`, `create_buffer_in`, `create_image_in`.
+    Place,
+    /// `Resource::activate`.
+    Activate,
+    /// Transfers to and from placed buffers, of which some are not active.
+    UsePlaced,
+    /// Drops memory that something is placed in, or what is placed there.
+    DropPlaced,
 }
 
 /// An open recording of this thread, and its memory and descriptors.
@@ -229,6 +239,7 @@ pub struct Player<'w, D: Stressed> {
     open: Vec<Open<D>>,
     /// Open frames of any `Gpu`s.
     frames: Vec<Frame<D>>,
+    placed: Vec<PlacedSet<D>>,
 }
 
 impl<'w, D: Stressed> Player<'w, D> {
@@ -249,6 +260,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             tickets: Vec::new(),
             open: Vec::new(),
             frames: Vec::new(),
+            placed: Vec::new(),
         }
     }
 
@@ -370,6 +382,10 @@ impl<'w, D: Stressed> Player<'w, D> {
             Call::WriteGpuImage => self.write_gpu_image(),
             Call::ReadGpuImage => self.read_gpu_image(),
             Call::DropGpuImage => self.drop_gpu_image(),
+            Call::Place => self.place(),
+            Call::Activate => self.activate(),
+            Call::UsePlaced => self.use_placed(),
+            Call::DropPlaced => self.drop_placed(),
         }
     }
 

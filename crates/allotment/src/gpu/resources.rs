@@ -3,8 +3,8 @@
 use super::Gpu;
 use crate::device::{Device, Requirements};
 use crate::memory::{
-    AllocationError, AllocationOptions, Buffer, Image, MakingRoom, MappedBuffer, Memory, Movability, Name,
-    ResourceError, RoomOfGpu,
+    AllocationError, AllocationOptions, Buffer, GroupError, Image, MakingRoom, MappedBuffer, Memory,
+    Movability, Name, ResourceError, RoomOfGpu,
 };
 use crate::upload::ReadError;
 
@@ -141,6 +141,36 @@ impl<D: Device> Gpu<D> {
         options: &AllocationOptions,
     ) -> Result<Memory<D>, AllocationError> {
         self.memory().allocate_memory(requirements, options)
+    }
+
+    /// Allocates [memory](Memory) for several resources that do not overlap, in one allocation. Returns it with the offset of each
+    /// member, in their order.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let tile = ImageDesc::new(64, 64, 4);
+    /// let needs = [device.image_requirements(&tile)?; 4];
+    /// let (memory, offsets) = gpu.allocate_group(&needs, &MemoryUsage::GpuOnly.with_name("tiles"))?;
+    /// let tiles = offsets.into_iter().map(|offset| gpu.create_image_in(&memory, offset, &tile, "tile"));
+    /// let tiles = tiles.collect::<Result<Vec<_>, _>>()?;
+    /// assert!(tiles.iter().all(|tile| tile.is_active()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`GroupError`], with the position of the member, where one does not go with the others.
+    #[inline(never)]
+    #[track_caller]
+    pub fn allocate_group(
+        &self,
+        members: &[Requirements],
+        options: &AllocationOptions,
+    ) -> Result<(Memory<D>, Vec<u64>), GroupError> {
+        self.memory().allocate_group(members, options)
     }
 
     /// Creates a buffer `offset` bytes into [memory](Memory), which it keeps. It is retired as [buffers](Self::create_buffer)

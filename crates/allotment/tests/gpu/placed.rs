@@ -6,13 +6,15 @@ use std::thread;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, DeviceError, ImageDesc, ImageDevice as _, ImagePart, MemoryTypeMask, QueueDevice as _,
-    Submission, TimelinePoint,
+    BufferDesc, BufferDevice as _, DeviceError, ImageDesc, ImageDevice as _, ImagePart, MemoryTypeMask,
+    QueueDevice as _, Submission, TimelinePoint,
 };
 use allotment::gpu::GpuDesc;
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::reports::{CallSites, LeakHandler, LeakReport};
-use allotment::memory::{AccessError, Buffer, Image, Memory, OwningAllocator, ResourceError, Transfer};
+use allotment::memory::{
+    AccessError, Buffer, GroupError, Image, Memory, OwningAllocator, ResourceError, Transfer,
+};
 use allotment::upload::{ReadError, UploadError};
 use allotment::{
     Alignment, AllocationError, AllocatorDesc, Gpu, MemoryUsage, PoolDesc, Requirements, ResourceKind,
@@ -630,4 +632,42 @@ fn pages_that_linear_and_optimal_resources_share_and_atoms_of_the_cpu_count_as_o
     assert!(low.is_active() && !same_atom.is_active() && next_atom.is_active());
     drop((memory, low, same_atom, next_atom));
     rig.finish();
+}
+
+#[test]
+fn members_of_a_group_are_all_active_wherever_kinds_and_atoms_are_kept_apart() {
+    for profile in Profile::all() {
+        let rig = Rig::on(profile.name, GpuDesc::default());
+        let buffer = |size| rig.device.buffer_requirements(&BufferDesc::new(size)).unwrap();
+        let image = |side| rig.device.image_requirements(&image_of(side)).unwrap();
+        let needs = [buffer(100), image(16), buffer(5000), image(64), buffer(1)];
+        let options = MemoryUsage::GpuOnly.with_name("group");
+        let (memory, offsets) = match rig.gpu.allocate_group(&needs, &options) {
+            Ok(group) => group,
+            Err(error) => {
+                let apart = needs[0].memory_types.0 & needs[1].memory_types.0 == 0;
+                assert!(apart && matches!(error, GroupError::NoCommonType { member: 1, .. }), "{error}");
+                assert!(error.to_string().contains("member [1]"), "{error}");
+                rig.finish();
+                continue;
+            }
+        };
+        let buffers =
+            [(0, 100), (2, 5000), (4, 1)].map(|(at, size)| rig.buffer_in(&memory, offsets[at], size, "one"));
+        let images = [(1, 16), (3, 64)]
+            .map(|(at, side)| rig.gpu.create_image_in(&memory, offsets[at], &image_of(side), "one").unwrap());
+        assert!(
+            buffers.iter().all(|it| it.is_active()) && images.iter().all(|it| it.is_active()),
+            "{}",
+            profile.name
+        );
+        for (buffer, fill) in buffers.iter().zip(1..) {
+            rig.gpu.uploads().write_buffer(buffer, 0, &vec![fill; buffer.size() as usize]).unwrap();
+        }
+        for (buffer, fill) in buffers.iter().zip(1..) {
+            assert!(rig.found(buffer).iter().all(|&byte| byte == fill), "{}", profile.name);
+        }
+        drop((memory, buffers, images));
+        rig.finish();
+    }
 }

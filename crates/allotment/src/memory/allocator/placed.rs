@@ -214,7 +214,7 @@ impl<D: Device> Allocator<D> {
         // A flush writes whole atoms back, so what shares one with another resource overlaps it.
         let atom = self.pools.flush_multiple(location.memory_type).get();
         let start = location.offset / atom * atom;
-        let bytes = start..(location.offset + location.size).div_ceil(atom) * atom;
+        let bytes = start..(location.offset + location.size.max(1)).div_ceil(atom) * atom;
         // Read without the lock of the placed resources, which is taken last.
         let category = self.info(memory).map_or("", |info| info.category);
         let memory = memory.id();

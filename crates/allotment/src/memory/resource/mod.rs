@@ -6,6 +6,7 @@
 //! | `create.rs` | creation and destruction of tokens ([`RawBuffer`], [`RawImage`]) |
 //! | `created_with_memory.rs` | resources that are created together with dedicated memory |
 //! | `placed.rs` | [`Memory`] that resources are placed in, beside or over each other |
+//! | `group.rs` | memory for several resources that do not overlap |
 //! | `aliasing.rs` | the same with bare handles, for code that destroys them itself |
 //! | `deferred.rs` | [`Buffer`] and [`Image`], which are destroyed once they are dropped and the GPU is done with them |
 //! | `image_states.rs` | the states of an image's subresources, as far as they are known |
@@ -23,6 +24,7 @@ mod deferred;
 mod error;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod existing;
+mod group;
 mod image_states;
 mod mapped;
 mod moved;
@@ -48,6 +50,7 @@ pub use self::class::{BufferOrImage, Buffers, Images};
 pub use self::created_with_memory::WithMemoryOptions;
 pub use self::deferred::{Buffer, Image, Resource};
 pub use self::error::ResourceError;
+pub use self::group::GroupError;
 pub use self::mapped::MappedBuffer;
 pub use self::owning_allocator::OwningAllocator;
 pub use self::placed::Memory;

@@ -124,20 +124,9 @@ fn requirements_of<F: Fixture>(gpu: &Gpu<F>, of: &Option<ImageDesc>) -> Requirem
 fn buffers_and_images_in_one_memory_hold_their_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let front = front(gpu);
     let image = image_desc(gpu);
-    let page = gpu.properties().limits.buffer_image_granularity.get();
     for group in groups(gpu, &image) {
-        let (mut end, mut offsets) = (0_u64, Vec::new());
-        let mut all = requirements_of(gpu, &group[0]);
-        for of in &group {
-            let needs = requirements_of(gpu, of);
-            let alignment = needs.alignment.get().max(page);
-            offsets.push(end.next_multiple_of(alignment));
-            end = end.next_multiple_of(alignment) + needs.size;
-            all = all.or(needs);
-            all.alignment = Alignment::new(all.alignment.get().max(alignment)).unwrap();
-        }
-        let requirements = Requirements { size: end, kind: ResourceKind::Unknown, ..all };
-        let memory = front.allocate_memory(&requirements, &options()).unwrap();
+        let needs: Vec<_> = group.iter().map(|of| requirements_of(gpu, of)).collect();
+        let (memory, offsets) = front.allocate_group(&needs, &options()).unwrap();
         let before = front.allocator().statistics();
         let resources: Vec<_> = group
             .iter()
@@ -146,6 +135,11 @@ fn buffers_and_images_in_one_memory_hold_their_bytes<F: Fixture>(gpu: &Gpu<F>) {
             .collect();
         assert_eq!(front.allocator().statistics(), before, "the bytes count once");
         drop(memory);
+        let is_active = |resource: &Placed<_>| match resource {
+            Placed::Buffer(buffer) => buffer.is_active(),
+            Placed::Image(image) => image.is_active(),
+        };
+        assert!(resources.iter().all(is_active), "none has bytes of another");
         for (resource, seed) in resources.iter().zip(1..) {
             resource.write(&front, seed).unwrap();
         }
