@@ -3,6 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
+use super::problem::MAX_TOTAL;
 use crate::{Alignment, MAX_SIZE};
 
 /// The reason why a problem was not created. `item` is the index of the item among those passed.
@@ -58,7 +59,7 @@ pub enum ProblemError {
         /// The other one.
         second: usize,
     },
-    /// With this item, the sum of all sizes and alignments is above [`MAX_SIZE`]. Count in larger units.
+    /// With this item, the sum of all sizes and alignments is above 2^60. Count in larger units.
     TotalTooLarge {
         /// The item that passed the limit.
         item: usize,
@@ -109,7 +110,7 @@ impl fmt::Display for ProblemError {
             }
             Self::TotalTooLarge { item } => write!(
                 f,
-                "with item {item}, the sum of all sizes and alignments exceeds the limit of {MAX_SIZE}"
+                "with item {item}, the sum of all sizes and alignments exceeds the limit of {MAX_TOTAL}"
             ),
             Self::TooManyItems => write!(f, "the lifetimes have more than 2^29 ranges"),
         }

@@ -76,6 +76,16 @@ impl Floors {
         }
     }
 
+    /// Returns about how long it takes to find the highest of several ranges, in [steps](super::work::Work).
+    pub(super) fn highest_cost(ranges: &[(u32, u32)]) -> usize {
+        // Parts of two blocks, of which a step compares some heights at once, and the blocks between, one or two in a step.
+        let one = |&(from, to): &(u32, u32)| {
+            let sections = (to - from) as usize;
+            1 + sections.min(2 * BLOCK) / 8 + sections / BLOCK / 2
+        };
+        ranges.iter().map(one).sum()
+    }
+
     /// Returns the height of the highest of several ranges, and that section.
     pub(super) fn highest_of(&self, ranges: &[(u32, u32)]) -> (u64, u32) {
         let highest = ranges.iter().map(|&(from, to)| self.highest(from, to));

@@ -26,6 +26,11 @@
 //! An item that would overlap a pinned one goes on top of that, so the space below it may be lost. An item that would end above
 //! the limit is left out; of two passes the one that leaves less out is better.
 //!
+//! # Stopped
+//!
+//! A pass counts its work, and asks now and then whether to stop. If so, what is left is placed on top of everything: a plan that
+//! is valid, and as bad as it can be. The best plan of the passes is kept, so only the first one has to come to that.
+//!
 //! # Cost
 //!
 //! An item waits in the section that is in its way. The first one of each section in which any waits is in a heap, with an old
@@ -41,6 +46,7 @@ use core::cmp::Reverse;
 use super::floors::Floors;
 use super::queues::{NONE, Queues};
 use super::result::NOT_PLACED;
+use super::work::Work;
 use super::{Plan, Problem, Solver};
 
 /// What decides between items that can be placed at the same offset. The larger comes first, and then the one with the lower
@@ -112,40 +118,100 @@ impl Solver {
     /// # Ok::<(), allotment_suballoc::plan::ProblemError>(())
     /// ```
     pub fn greedy(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
-        self.greedy_first(problem, limit, plan);
-        self.greedy_rest(problem, limit, plan);
+        self.greedy_until(problem, limit, || false, plan);
+    }
+
+    /// Places the items as [`greedy`](Self::greedy) does, until `stop` returns `true`. Whatever is not placed by then goes on top of
+    /// all others, unless an order before was completed; so all items are placed within the limit that can be there.
+    ///
+    /// `stop` is called every few tenths of a millisecond, in place of a clock, and never after it returned `true`. Before the first
+    /// call and after the last one are O(n log n) steps.
+    ///
+    /// ```
+    /// use allotment_suballoc::plan::{Item, Plan, Problem, Solver};
+    ///
+    /// // Half of the items are live all the time, and each of the others gives them one more section.
+    /// let items = (0..4000).flat_map(|at| [(Item::new(2), 0..4000), (Item::new(1), at..at + 1)]);
+    /// let problem = Problem::from_intervals(items)?;
+    /// let mut plan = Plan::new();
+    /// let mut calls = 0;
+    /// let stop = || {
+    ///     calls += 1;
+    ///     calls == 3
+    /// };
+    /// Solver::new().greedy_until(&problem, u64::MAX, stop, &mut plan);
+    /// assert_eq!(plan.not_placed().count(), 0);
+    /// plan.check(&problem)?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn greedy_until(
+        &mut self,
+        problem: &Problem,
+        limit: u64,
+        mut stop: impl FnMut() -> bool,
+        plan: &mut Plan,
+    ) {
+        let mut work = Work::until(&mut stop);
+        self.greedy_first(problem, limit, &mut work, plan);
+        self.greedy_rest(problem, limit, &mut work, plan);
     }
 
     /// Places the items in the first few orders.
-    pub(super) fn greedy_first(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
+    pub(super) fn greedy_first(
+        &mut self,
+        problem: &Problem,
+        limit: u64,
+        work: &mut Work<'_>,
+        plan: &mut Plan,
+    ) {
         plan.lower_bound = problem.lower_bound();
         (plan.left_out, plan.peak) = (u64::MAX, u64::MAX);
-        self.greedy.measure(problem);
-        self.greedy.improve(&ORDERS[..2], problem, limit, plan);
+        self.greedy.measure(problem, work);
+        // A plan is needed even if the time is over.
+        self.greedy.improve(ORDERS[0], problem, limit, work, plan);
+        self.greedy.improve_all(&ORDERS[1..2], problem, limit, work, plan);
     }
 
     /// Places the items in the other orders, after the first ones. Replaces the plan by a better one.
-    pub(super) fn greedy_rest(&mut self, problem: &Problem, limit: u64, plan: &mut Plan) {
-        self.greedy.improve(&ORDERS[2..], problem, limit, plan);
+    pub(super) fn greedy_rest(
+        &mut self,
+        problem: &Problem,
+        limit: u64,
+        work: &mut Work<'_>,
+        plan: &mut Plan,
+    ) {
+        self.greedy.improve_all(&ORDERS[2..], problem, limit, work, plan);
     }
 }
 
 impl Greedy {
-    fn improve(&mut self, orders: &[Order], problem: &Problem, limit: u64, plan: &mut Plan) {
+    fn improve_all(
+        &mut self,
+        orders: &[Order],
+        problem: &Problem,
+        limit: u64,
+        work: &mut Work<'_>,
+        plan: &mut Plan,
+    ) {
         for &order in orders {
-            if plan.is_optimal() {
+            if plan.is_optimal() || work.is_stopped() {
                 break;
             }
-            self.sort(problem, order);
-            if let Some((left_out, peak)) = self.pass(problem, limit, (plan.left_out, plan.peak)) {
-                (plan.left_out, plan.peak) = (left_out, peak);
-                core::mem::swap(&mut plan.offsets, &mut self.offsets);
-            }
+            self.improve(order, problem, limit, work, plan);
         }
     }
 
-    /// Computes what the orders need.
-    pub(super) fn measure(&mut self, problem: &Problem) {
+    /// Replaces the plan, if that of the order is better.
+    fn improve(&mut self, order: Order, problem: &Problem, limit: u64, work: &mut Work<'_>, plan: &mut Plan) {
+        self.sort(problem, order);
+        if let Some((left_out, peak)) = self.pass(problem, limit, (plan.left_out, plan.peak), work) {
+            (plan.left_out, plan.peak) = (left_out, peak);
+            core::mem::swap(&mut plan.offsets, &mut self.offsets);
+        }
+    }
+
+    /// Computes what the orders need. If it is stopped, the orders are not what they should be.
+    fn measure(&mut self, problem: &Problem, work: &mut Work<'_>) {
         self.sums.clear();
         self.sums.push(0);
         let mut sum = 0u64;
@@ -156,7 +222,13 @@ impl Greedy {
             self.floors.raise(section, section + 1, load);
         }
         self.loads.clear();
-        self.loads.extend((0..problem.len()).map(|item| self.floors.highest_of(problem.ranges_of(item)).0));
+        self.loads.extend((0..problem.len()).map(|item| {
+            let ranges = problem.ranges_of(item);
+            if work.has_done(Floors::highest_cost(ranges)) {
+                return 0;
+            }
+            self.floors.highest_of(ranges).0
+        }));
     }
 
     pub(super) fn sort(&mut self, problem: &Problem, order: Order) {
@@ -186,10 +258,19 @@ impl Greedy {
 
     /// Places all items in the order. Returns the bytes left out and the peak if these are less than `best`; the offsets are in
     /// `offsets`.
-    fn pass(&mut self, problem: &Problem, limit: u64, best: (u64, u64)) -> Option<(u64, u64)> {
+    fn pass(
+        &mut self,
+        problem: &Problem,
+        limit: u64,
+        best: (u64, u64),
+        work: &mut Work<'_>,
+    ) -> Option<(u64, u64)> {
         let mut peak = self.start_pass(problem);
         let mut left_out = 0;
         loop {
+            if work.has_done(1) {
+                return Some(self.stack(problem, limit, peak)).filter(|&stacked| stacked < best);
+            }
             let Some(mut entry) = self.heap.peek_mut() else { break };
             let Reverse((height, rank, section)) = *entry;
             if section == NONE {
@@ -219,6 +300,7 @@ impl Greedy {
             let item = problem.item(index);
             let ranges = problem.ranges_of(index);
             let (floor, at) = self.floors.highest_of(ranges);
+            work.has_done(Floors::highest_cost(ranges));
             if floor > height {
                 // It waits where it is blocked.
                 self.queues.insert(at, rank);
@@ -228,6 +310,7 @@ impl Greedy {
                 continue;
             }
             let offset = above_pins(problem, index, item.alignment.align_up(floor));
+            work.has_done(problem.pinned().len() / 8);
             let end = offset + item.size;
             if end > limit {
                 left_out += item.size;
@@ -240,6 +323,8 @@ impl Greedy {
                 peak = peak.max(end);
                 for &(from, to) in ranges {
                     self.floors.raise(from, to, end);
+                    // Eight heights take as long as one look.
+                    work.has_done((to - from) as usize / 8);
                 }
             }
             if (left_out, peak) >= best {
@@ -273,6 +358,27 @@ impl Greedy {
             self.push_entry(section, 0);
         }
         peak
+    }
+
+    /// Places everything that is not placed yet on top of each other, in the order, from the end of the highest on. Returns the
+    /// bytes left out and the peak.
+    fn stack(&mut self, problem: &Problem, limit: u64, mut peak: u64) -> (u64, u64) {
+        let mut left_out = 0;
+        for &index in &self.order {
+            let item = problem.item(index as usize);
+            let offset = &mut self.offsets[index as usize];
+            if *offset != NOT_PLACED {
+                continue;
+            }
+            let above = item.alignment.align_up(peak);
+            if above + item.size > limit {
+                left_out += item.size;
+            } else {
+                *offset = above;
+                peak = above + item.size;
+            }
+        }
+        (left_out, peak)
     }
 
     /// Makes the first of a queue known to the heap.

@@ -18,8 +18,8 @@
 //!
 //! 1. `ranges[first_range[i]..first_range[i + 1]]` are the sections of item `i`: at least one range, none empty, ascending, with
 //!    a section between two of them.
-//! 2. The sum of all sizes and alignments is at most [`MAX_SIZE`], and so is each fixed offset. In the worst case all items are on
-//!    top of the highest pin, so no end in a plan is above 3 * 2^48, and no sum overflows.
+//! 2. The sum of all sizes and alignments is at most [`MAX_TOTAL`], and each fixed offset at most [`MAX_SIZE`]. In the worst case
+//!    all items are on top of the highest pin, so no end in a plan is above 2^60 + 2^49, and no sum of two ends overflows.
 //!
 //! # Cost
 //!
@@ -31,6 +31,10 @@ use core::ops::Range;
 use super::floors::Floors;
 use super::{Item, ProblemError};
 use crate::{Alignment, MAX_SIZE};
+
+/// The largest sum of all sizes and alignments. It is more than [`MAX_SIZE`], since the items of a recording are seldom live at
+/// once: a program that runs for hours allocates more than any memory has. The search computes with 2^62 as infinity.
+pub(super) const MAX_TOTAL: u64 = 1 << 60;
 
 /// Items with lifetimes, for which a [`Solver`](super::Solver) finds offsets.
 ///
@@ -175,7 +179,7 @@ impl Problem {
             return Err(ProblemError::EmptyLifetime { item: index });
         }
         merge(lifetimes, first);
-        // Half of the numbers: a segment tree has up to four nodes for each range.
+        // There are two times for each range. Their indices are `u32`, and so are twice as many for intermediate results.
         if lifetimes.len() > u32::MAX as usize / 8 {
             return Err(ProblemError::TooManyItems);
         }
@@ -427,9 +431,9 @@ fn with_item(total: u64, index: usize, item: Item) -> Result<u64, ProblemError> 
             return Err(ProblemError::PinTooHigh { item: index, offset });
         }
     }
-    // Each is at most 2^48: no overflow.
+    // The total is at most 2^60 and the others are at most 2^48: no overflow.
     let total = total + item.size + item.alignment.get() - 1;
-    if total > MAX_SIZE { Err(ProblemError::TotalTooLarge { item: index }) } else { Ok(total) }
+    if total > MAX_TOTAL { Err(ProblemError::TotalTooLarge { item: index }) } else { Ok(total) }
 }
 
 /// Sorts `ranges[first..]`, and joins those that touch or intersect.

@@ -1,9 +1,11 @@
 //! The greedy solver.
 
+use allotment_suballoc::Alignment;
 use allotment_suballoc::plan::{Item, Plan, PlanError, Problem, Solver};
 use proptest::prelude::*;
 
 use crate::amount::scaled;
+use crate::naive::Set;
 use crate::{cut, naive};
 
 fn greedy(problem: &Problem, limit: u64) -> Plan {
@@ -65,6 +67,76 @@ fn what_does_not_fit_is_left_out_and_the_rest_is_placed() {
     assert_eq!(plan.lower_bound(), 38, "of a plan of all items");
 }
 
+/// Half of the items are live all the time, so that each of these is compared with all sections: quadratic.
+fn hostile(count: u64) -> Set {
+    let items = (0..count).map(|at| {
+        let size = Item::new(1 + at * 7919 % 31);
+        let alignment = Alignment::new(1 << (at % 4)).unwrap();
+        let (item, life) = if at % 2 == 0 { (size.aligned(alignment), 0..count) } else { (size, at..at + 1) };
+        (item, Vec::from([life]))
+    });
+    items.collect()
+}
+
+#[test]
+fn a_greedy_solver_that_is_stopped_has_a_plan_of_all_items() {
+    let mut set = hostile(3000);
+    set[70].0 = Item::new(8).pinned_at(8 << 10);
+    let problem = Problem::new(set.clone()).unwrap();
+    let complete = greedy(&problem, u64::MAX);
+    let mut peaks = Vec::new();
+    for calls in [1, 2, 10, 50] {
+        let (mut solver, mut plan, mut called) = (Solver::new(), Plan::new(), 0);
+        let stop = || {
+            called += 1;
+            called >= calls
+        };
+        solver.greedy_until(&problem, u64::MAX, stop, &mut plan);
+        assert_eq!(called, calls, "it is asked so often, and not again");
+        naive::check(&set, &problem, &plan, u64::MAX);
+        assert_eq!((plan.not_placed().count(), plan.lower_bound()), (0, problem.lower_bound()));
+        peaks.push(plan.peak());
+    }
+    assert!(peaks[0] >= problem.total_size(), "at once: all are on top of each other");
+    assert!(peaks.is_sorted_by(|before, after| before >= after) && peaks[3] < peaks[0], "{peaks:?}");
+    assert!(peaks[3] > complete.peak(), "otherwise it was not stopped");
+}
+
+#[test]
+fn a_greedy_solver_that_is_stopped_exceeds_no_limit() {
+    let set = hostile(3000);
+    let problem = Problem::new(set.clone()).unwrap();
+    let (mut plan, mut called) = (Plan::new(), 0);
+    let stop = || {
+        called += 1;
+        called >= 20
+    };
+    let limit = problem.lower_bound() / 2;
+    Solver::new().greedy_until(&problem, limit, stop, &mut plan);
+    assert_eq!(called, 20);
+    naive::check(&set, &problem, &plan, limit);
+    assert!(plan.not_placed().count() > 0 && plan.peak() > limit / 2);
+}
+
+#[test]
+fn a_greedy_solver_that_is_stopped_keeps_the_best_order_so_far() {
+    let set = hostile(3000);
+    let problem = Problem::new(set).unwrap();
+    let calls = |most: u32| {
+        let (mut plan, mut called) = (Plan::new(), 0);
+        let stop = || {
+            called += 1;
+            called >= most
+        };
+        Solver::new().greedy_until(&problem, u64::MAX, stop, &mut plan);
+        (called, plan)
+    };
+    let (all, complete) = calls(u32::MAX);
+    let (_, nearly) = calls(all - 1);
+    assert!(!complete.is_optimal(), "otherwise it ends with the first order");
+    assert!(nearly.peak() >= complete.peak() && nearly.ratio() < 1.5, "{}", nearly.ratio());
+}
+
 #[test]
 fn a_pinned_item_stays_and_the_others_go_around_it() {
     let items = [
@@ -92,7 +164,7 @@ fn a_check_names_what_is_wrong() {
     assert_eq!(plan.check(&one), Err(PlanError::OtherProblem { items: 1, planned: 2 }));
 
     let plan = greedy(&two(4, 1), u64::MAX);
-    let aligned = [Item::new(4), Item::new(4).aligned(allotment_suballoc::Alignment::new(8).unwrap())];
+    let aligned = [Item::new(4), Item::new(4).aligned(Alignment::new(8).unwrap())];
     let upper = plan.offsets().position(|offset| offset == Some(4)).unwrap();
     let with = |upper_item: Item| {
         let mut items = [(Item::new(4), 0..2), (Item::new(4), 1..3)];

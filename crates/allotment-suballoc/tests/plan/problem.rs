@@ -79,7 +79,10 @@ fn a_refused_item_is_named() {
     #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
     let reversed = refused(item, 4..3);
     assert_eq!(reversed, ProblemError::ReversedLifetime { item: 1, start: 4, end: 3 });
-    assert_eq!(refused(Item::new(MAX_SIZE), 20..21), ProblemError::TotalTooLarge { item: 1 });
+    assert_eq!(
+        refused(Item::new(MAX_SIZE + 1), 20..21),
+        ProblemError::TooLarge { item: 1, size: MAX_SIZE + 1 }
+    );
     let alignment = Alignment::new(8).unwrap();
     assert_eq!(
         refused(item.aligned(alignment).pinned_at(4), 0..1),
@@ -94,6 +97,17 @@ fn a_refused_item_is_named() {
     let error = Problem::from_intervals(pins).unwrap_err();
     assert_eq!(error, ProblemError::PinsOverlap { first: 2, second: 0 });
     assert!(error.to_string().contains("items 2 and 0"));
+}
+
+/// A recording of months: what it allocates one after the other is more than any memory has.
+#[test]
+fn the_sum_of_sizes_over_time_may_be_4096_times_the_largest_size() {
+    let items = |count: u64| (0..count).map(|at| (Item::new(MAX_SIZE), at / 2..at / 2 + 1));
+    let problem = Problem::from_intervals(items(4096)).unwrap();
+    assert_eq!((problem.total_size(), problem.lower_bound()), (1 << 60, 2 * MAX_SIZE));
+    let error = Problem::from_intervals(items(4097)).unwrap_err();
+    assert_eq!(error, ProblemError::TotalTooLarge { item: 4096 });
+    assert!(error.to_string().contains(&(1u64 << 60).to_string()), "{error}");
 }
 
 #[test]

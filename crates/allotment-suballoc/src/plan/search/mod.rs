@@ -56,6 +56,7 @@ use alloc::vec::Vec;
 
 use self::node::{Choice, Outcome, Search};
 use super::greedy::Order;
+use super::work::Work;
 use super::{Plan, Problem, Solver};
 
 /// The orders in which items of a section are tried.
@@ -97,12 +98,14 @@ pub(super) struct Searches {
 impl Solver {
     /// Improves on the greedy plan until it is optimal, until all that could be better is excluded, or until `stop` returns `true`.
     ///
-    /// The search tries two orders of the greedy solver, searches at the lower bound, tries the other orders, and goes on. So it is
-    /// never worse than [`greedy`](Self::greedy) but in its first millisecond or two.
+    /// The search tries two orders of the greedy solver, searches at the lower bound, tries the other orders, and goes on. Once these
+    /// were tried, which takes a millisecond or two for hundreds of items, the plan is at least as good as that of
+    /// [`greedy`](Self::greedy).
     ///
-    /// `stop` is called every few microseconds up to a few tenths of a millisecond, in place of a clock. If it always returns
-    /// `false` at a hard problem, the search may not end within a lifetime. The result depends on the problem and on the number
-    /// of calls only.
+    /// `stop` is called in place of a clock: every few microseconds up to a few tenths of a millisecond, and never after it returned
+    /// `true`. Some problems take longer than anyone waits, if it always returns `false`. If it returns `true` before the first order
+    /// is complete, the plan is that of [`greedy_until`](Self::greedy_until). The result depends on the problem and on the number of
+    /// calls only.
     ///
     /// Items that would end above `limit` are not placed, as by [`greedy`](Self::greedy); the search looks for a plan of all of
     /// them.
@@ -125,22 +128,16 @@ impl Solver {
     /// # Ok::<(), allotment_suballoc::plan::ProblemError>(())
     /// ```
     pub fn search(&mut self, problem: &Problem, limit: u64, mut stop: impl FnMut() -> bool, plan: &mut Plan) {
-        self.search_until(problem, limit, &mut stop, plan);
+        self.search_until(problem, limit, &mut Work::until(&mut stop), plan);
     }
 
-    fn search_until(
-        &mut self,
-        problem: &Problem,
-        limit: u64,
-        stop: &mut dyn FnMut() -> bool,
-        plan: &mut Plan,
-    ) {
-        self.greedy_first(problem, limit, plan);
-        if plan.is_optimal() || stop() {
+    fn search_until(&mut self, problem: &Problem, limit: u64, work: &mut Work<'_>, plan: &mut Plan) {
+        self.greedy_first(problem, limit, work, plan);
+        if plan.is_optimal() || work.stop() {
             return;
         }
         if plan.lower_bound > limit || !self.searches.search.set_up(problem) {
-            self.greedy_rest(problem, limit, plan);
+            self.greedy_rest(problem, limit, work, plan);
             return;
         }
         self.sort_ranks(problem);
@@ -151,7 +148,7 @@ impl Solver {
         loop {
             if rounds.round == AT_BOUND_ALONE {
                 // Most frames are solved by now.
-                self.greedy_rest(problem, limit, plan);
+                self.greedy_rest(problem, limit, work, plan);
             }
             let round = rounds.next(items as u64);
             self.searches.choose(items, &round);
@@ -166,7 +163,7 @@ impl Solver {
                     if plan.left_out == 0 {
                         plan.lower_bound = plan.peak;
                     } else if rounds.round <= AT_BOUND_ALONE {
-                        self.greedy_rest(problem, limit, plan);
+                        self.greedy_rest(problem, limit, work, plan);
                     }
                     return;
                 }
@@ -175,7 +172,7 @@ impl Solver {
                     continue;
                 }
                 let capacity = if at_bound { lower } else { lower + between };
-                outcome = self.searches.search.run(capacity, round.nodes, stop);
+                outcome = self.searches.search.run(capacity, round.nodes, &mut || work.stop());
                 match outcome {
                     Outcome::Found => {
                         self.searches.search.write(plan);

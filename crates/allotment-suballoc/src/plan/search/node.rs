@@ -336,13 +336,15 @@ impl Search {
     /// Returns the section that a node of this part asks about.
     fn chosen(&self, goal: Goal) -> usize {
         let range = goal.from as usize..goal.to as usize;
-        // Two numbers to compare, in which counts have 14 bits: heights have at most 50.
+        // Two numbers to compare, in which counts have 14 bits and heights 50. Larger heights are all the same to a choice, which
+        // is none of whether there is a plan.
+        let height = |height: u64| height.min((1 << 50) - 1);
         let score = |values: &Section| {
-            let slack = self.capacity - values.floor - values.left;
+            let slack = height(self.capacity - values.floor - values.left);
             let lowest = u64::from(values.lowest.min(0x3fff)) << 50;
             match self.choice {
                 Choice::FewestItems => (lowest | slack, values.floor),
-                Choice::LeastSlack => (slack, lowest | values.floor),
+                Choice::LeastSlack => (slack, lowest | height(values.floor)),
                 Choice::LowestFloor => (values.floor, lowest | slack),
             }
         };
