@@ -54,7 +54,7 @@
 //! | what some allocations have in common, and when they came | [`AllocationGroups`] |
 //! | how long the GPU kept released memory | [`ReleaseLatency`] |
 //! | what shares bytes | [`Lanes`] |
-//! | how little memory would do, had all lifetimes been known | [`OfflineMemory`] |
+//! | how little memory would do, had all lifetimes been known, and where all would be | [`OfflineMemory`], [`plan_all`], [`PlanPicture`] |
 //! | how full descriptor heaps are | [`DescriptorOccupancy`], [`DescriptorHistory`] |
 //! | what to change | [`advice()`] |
 //! | what a defragmentation would move, and free | [`DefragmentationPreview`], [`LeastBlocks`] |
@@ -126,7 +126,7 @@ pub use groups::{AllocationGroup, AllocationGroups, CommonName};
 pub use leaks::Leaks;
 pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};
-pub use offline::{OfflineError, OfflineMemory};
+pub use offline::{OfflineError, OfflineMemory, PlacedItem, PlanLimits, PlanPicture, plan_all, proved};
 pub use partition_point::partition_point_from;
 pub use release_latency::ReleaseLatency;
 pub use scope::Scope;

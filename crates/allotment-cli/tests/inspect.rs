@@ -652,6 +652,8 @@ fn a_benchmark_is_planned_within_a_capacity_and_its_offsets_overlap_nowhere() {
     assert_eq!((&planned["lower_bound_bytes"], &planned["items"]), (&1000.into(), &(pieces.len()).into()));
     assert!((1000..1200).contains(&peak), "{planned}");
     assert_eq!(planned["proved"] == "optimal", peak == 1000, "{planned}");
+    assert_eq!(planned["optimal"], peak == 1000, "{planned}");
+    assert_eq!(planned["ratio"].as_f64(), Some(peak as f64 / 1000.0), "{planned}");
     let plan = fs::read_to_string(folder.path().join("plan.csv")).unwrap();
     let rows: Vec<Vec<u64>> = plan
         .lines()
@@ -674,8 +676,72 @@ fn a_benchmark_is_planned_within_a_capacity_and_its_offsets_overlap_nowhere() {
     assert_eq!(refused.status.code(), Some(1));
     let shown: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert!(shown["not_placed"].as_u64() > Some(0) && shown["peak_bytes"].as_u64() <= Some(999), "{shown}");
+    assert_eq!((&shown["optimal"], &shown["ratio"]), (&false.into(), &Value::Null));
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("have no place within the capacity"), "{said}");
+}
+
+#[test]
+fn a_benchmark_may_have_many_columns_in_quotes_and_its_ids_too() {
+    let folder = folder();
+    let others = (0..200).map(|at| format!("\"column, {at}\",")).collect::<String>();
+    let empty = ",".repeat(200);
+    let text = format!(
+        "\u{feff}{others} \"ID\" ,\"lower\",upper,size\r\n{empty}\"conv, \"\"3\"\"\",0,2,\"5\"\r\n{empty}b,1,3,7\r\n"
+    );
+    let file = written(&folder, "wide.csv", text.as_bytes());
+    let planned = json(&allotment(&folder, &["alias", &file, "-o", "plan.csv", "--json"]));
+    assert_eq!((&planned["peak_bytes"], &planned["items"]), (&12.into(), &2.into()));
+    let plan = fs::read_to_string(folder.path().join("plan.csv")).unwrap();
+    assert!(plan.contains("\"conv, \"\"3\"\"\",0,2,5,"), "{plan}");
+    // What is written is read.
+    let again = json(&allotment(&folder, &["alias", "plan.csv", "--json"]));
+    assert_eq!((&again["peak_bytes"], &again["items"]), (&12.into(), &2.into()));
+}
+
+#[test]
+fn the_plan_and_the_picture_are_not_written_to_one_file() {
+    let folder = folder();
+    let file = written(&folder, "one.csv", b"id,lower,upper,size\na,0,1,5\n");
+    written(&folder, "both", b"as it was");
+    let refused = allotment(&folder, &["alias", &file, "-o", "both", "--picture", "./both"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(error_line(&refused).contains("cannot have both the plan and the picture"));
+    let refused = allotment(&folder, &["alias", &file, "-o", "/dev/stdout", "--picture", "/dev/stdout"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(folder.path().join("both")).unwrap(), "as it was");
+}
+
+#[test]
+fn a_name_with_control_characters_is_part_of_a_picture_that_xml_allows() {
+    let folder = folder();
+    let file = written(&folder, "odd.csv", b"id,lower,upper,size\na\x1b[31m<&\x00b,0,9,5\n");
+    text(&allotment(&folder, &["alias", &file, "--picture", "plan.svg"]));
+    let picture = fs::read_to_string(folder.path().join("plan.svg")).unwrap();
+    assert!(!picture.contains(|character: char| character.is_control() && character != '\n'), "{picture}");
+    assert!(picture.contains("a\u{fffd}[31m&lt;&amp;\u{fffd}b"), "{picture}");
+}
+
+/// A pipe can be read once only, and its beginning says what it is.
+#[test]
+#[cfg(unix)]
+fn what_comes_through_a_pipe_is_read_once() {
+    let folder = folder();
+    let piped = |command: &str| {
+        let mut all = std::process::Command::new("sh");
+        all.current_dir(folder.path()).args(["-c", command, env!("CARGO_BIN_EXE_allotment-under-test")]);
+        json(&all.output().unwrap())
+    };
+    written(&folder, "one.csv", b"id,lower,upper,size\na,0,1,5\nb,1,2,5\n");
+    let planned = piped("cat one.csv | \"$0\" alias /dev/stdin --json");
+    assert_eq!(planned["peak_bytes"], 5);
+    // A trace is of the last format that is tried.
+    written(&folder, "small.csv", SMALL.as_bytes());
+    let planned = piped("cat small.csv | \"$0\" alias /dev/stdin --json");
+    assert_eq!(planned["items"], 3);
+    let recording = recording_of_the_race(&folder);
+    let stats = piped(&format!("cat {recording} | \"$0\" stats /dev/stdin --json"));
+    assert_eq!(stats["frames"], 3460);
 }
 
 #[test]

@@ -266,7 +266,7 @@ impl WhatIfArgs {
 
 /// What is printed when help is asked for.
 const ALIAS_HELP: &str = "A planning benchmark is a CSV file with the columns id, lower, upper and size in its first line: an item \
-                          is alive from lower to before upper. The exit code is 1 if not all has a place within the capacity.";
+                          is alive from lower to before upper. Memory types share the time. The exit code is 1 if not all has a place within the capacity.";
 
 #[derive(Debug, Parser)]
 #[command(after_help = ALIAS_HELP)]
@@ -274,7 +274,7 @@ pub(crate) struct AliasArgs {
     /// Bytes that may be used of each memory, with an optional K, M or G [default: as few as are found]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) capacity: Option<u64>,
-    /// How long to look for a better plan, at most
+    /// How long to look for better plans, at most; the first ones may take a second even if this is less
     #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
     pub(super) seconds: f64,
     /// Also write the items with their offsets as CSV; an older file is replaced

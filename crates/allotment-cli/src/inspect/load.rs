@@ -6,12 +6,13 @@
 //!   CSV trace ──replay on the simulated GPU, recorded──▶ recording
 //! ```
 
-use std::io::{Write, stderr};
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Read, Write, stderr};
+use std::path::{Path, PathBuf};
 
 use allotment_analyze::Timeline;
 use allotment_trace::Trace;
-use allotment_trace::import::{self, ImportErrorKind};
+use allotment_trace::import::{self, ImportError, ImportErrorKind};
 use allotment_trace::recording::{Damage, ReadError, Recording};
 
 use super::args::{FileArgs, ReplayedArgs};
@@ -31,6 +32,66 @@ pub(super) struct Loaded {
     pub(super) recording: Recording,
 }
 
+/// A file that is read several times, until its format is known.
+#[derive(Debug)]
+pub(super) struct Input {
+    path: PathBuf,
+    /// The bytes of what can be read once only: a pipe, as `/dev/stdin` may be.
+    piped: Option<Vec<u8>>,
+}
+
+impl Input {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let is_pipe = |file: fs::Metadata| !file.is_file() && !file.is_dir();
+        // What cannot be found is told when it is read.
+        let piped = if fs::metadata(path).is_ok_and(is_pipe) {
+            Some(fs::read(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?)
+        } else {
+            None
+        };
+        Ok(Self { path: path.to_owned(), piped })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads it from its beginning.
+    pub(super) fn reader(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(match &self.piped {
+            Some(bytes) => Box::new(&**bytes),
+            None => Box::new(File::open(&self.path)?),
+        })
+    }
+
+    fn recording(&self) -> Result<(Recording, Option<Damage>), ReadError> {
+        match &self.piped {
+            Some(bytes) => Recording::read(&**bytes),
+            None => Recording::open(&self.path),
+        }
+    }
+
+    fn import(&self) -> Result<Recording, ImportError> {
+        match &self.piped {
+            Some(bytes) => import::read(&**bytes),
+            None => import::open(&self.path),
+        }
+    }
+
+    fn trace(&self) -> Result<Trace, Failure> {
+        let trace = match &self.piped {
+            Some(bytes) => Trace::read(&**bytes),
+            None => Trace::open(&self.path),
+        };
+        trace.map_err(|error| self.failure(&error, error.path().is_some()))
+    }
+
+    /// The failure of reading it. Errors of files have the path, and those of bytes have none.
+    fn failure(&self, error: &dyn core::fmt::Display, has_path: bool) -> Failure {
+        Failure::Input(if has_path { error.to_string() } else { format!("{}: {error}", self.path.display()) })
+    }
+}
+
 /// Loads a file. A warning on standard error says what could not be read.
 pub(super) fn load(file: &FileArgs) -> Result<Loaded, Failure> {
     load_path(&file.path, &file.replayed)
@@ -39,28 +100,33 @@ pub(super) fn load(file: &FileArgs) -> Result<Loaded, Failure> {
 /// As [`load`], where a command has two files.
 pub(super) fn load_path(path: &Path, replayed: &ReplayedArgs) -> Result<Loaded, Failure> {
     // First: options that are wrong are told whether or not the file needs them.
+    replayed.profile()?;
+    load_input(&Input::open(path)?, replayed)
+}
+
+/// As [`load`], for a command that has looked at the file itself.
+pub(super) fn load_input(input: &Input, replayed: &ReplayedArgs) -> Result<Loaded, Failure> {
     let (profile, setup) = (replayed.profile()?, replayed.setup());
+    let path = input.path();
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let failure = |what: &dyn core::fmt::Display| Failure::Input(format!("{}: {what}", path.display()));
-    let recording = match Recording::open(path) {
+    let recording = match input.recording() {
         Ok((recording, damage)) => {
             if let Some(damage) = damage {
                 warn_of_damage(path, damage, recording.events.len());
             }
             recording
         }
-        Err(ReadError::NotARecording) => match import::open(path) {
+        Err(ReadError::NotARecording) => match input.import() {
             Ok(recording) => recording,
             Err(error) if matches!(error.kind(), ImportErrorKind::IsTrace) => {
-                let trace = Trace::open(path).map_err(|error| Failure::Input(error.to_string()))?;
-                on_device(Chosen::Simulated(profile), Replayed { trace, setup })?
+                on_device(Chosen::Simulated(profile), Replayed { trace: input.trace()?, setup })?
             }
             Err(error) if matches!(error.kind(), ImportErrorKind::UnknownFormat) => {
-                return Err(failure(&NOT_READ));
+                return Err(input.failure(&NOT_READ, false));
             }
-            Err(error) => return Err(Failure::Input(error.to_string())),
+            Err(error) => return Err(input.failure(&error, error.path().is_some())),
         },
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(input.failure(&error, false)),
     };
     Ok(Loaded { title, recording })
 }

@@ -8,13 +8,11 @@
 //!   groups   groups of allocations, as a table and as JSON
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
-//!   alias_picture     a plan as SVG
 //!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
 //! ```
 
 pub(crate) mod advise;
 pub(crate) mod alias;
-mod alias_picture;
 pub(crate) mod args;
 pub(crate) mod check;
 mod descriptor_heaps;

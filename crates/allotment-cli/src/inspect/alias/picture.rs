@@ -1,8 +1,10 @@
-//! A picture of a plan as SVG: time across, offsets up. Each item is a rectangle, as wide as it lives and as high as it is large.
+//! Pictures of plans as SVG.
 
 use core::fmt::{self, Write};
-use core::ops::Range;
 
+use allotment_analyze::{PlacedItem, PlanPicture};
+
+use super::NamedItem;
 use crate::units::bytes;
 
 const WIDTH: f64 = 1200.0;
@@ -16,20 +18,12 @@ const NAMED_HEIGHT: f64 = 11.0;
 /// And those of less have no border, which would hide them.
 const BORDERED_HEIGHT: f64 = 3.0;
 
-/// A rectangle of the picture.
-pub(super) struct Drawn<'a> {
-    pub(super) name: &'a str,
-    pub(super) life: &'a Range<u64>,
-    pub(super) offset: u64,
-    pub(super) size: u64,
-}
-
-/// A plan of the picture.
+/// A plan of the file.
 pub(super) struct Part<'a> {
     pub(super) title: String,
-    pub(super) items: Vec<Drawn<'a>>,
-    pub(super) peak: u64,
-    pub(super) lower_bound: u64,
+    pub(super) picture: PlanPicture,
+    /// The items of the problem.
+    pub(super) items: &'a [NamedItem],
 }
 
 /// Draws plans below each other.
@@ -54,43 +48,62 @@ pub(super) fn svg(parts: &[Part<'_>]) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
-fn draw(out: &mut String, part: &Part<'_>) -> fmt::Result {
-    let begin = part.items.iter().map(|item| item.life.start).min().unwrap_or(0);
-    let end = part.items.iter().map(|item| item.life.end).max().unwrap_or(1);
-    let time = WIDTH / (end - begin).max(1) as f64;
-    let byte = HEIGHT / part.peak.max(1) as f64;
-    writeln!(out, r#"<text y="-8">{}</text>"#, escaped(&part.title))?;
+fn draw(out: &mut String, Part { title, picture, items }: &Part<'_>) -> fmt::Result {
+    writeln!(out, r#"<text y="-8">{}</text>"#, escaped(title))?;
     writeln!(out, r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#f4f4f4"/>"##)?;
-    for item in &part.items {
-        let x = (item.life.start - begin) as f64 * time;
-        let width = (item.life.end - item.life.start) as f64 * time;
-        let height = item.size as f64 * byte;
-        let y = HEIGHT - item.offset as f64 * byte - height;
-        // As many steps around the circle as have no common divisor with it: neighbours differ.
-        let hue = (item.size % 9973 * 137) % 360;
+    for item in &picture.items {
+        let (across, down) = picture.place(item);
+        let (x, y) = (across.start * WIDTH, down.start * HEIGHT);
+        let (width, height) = (across.end * WIDTH - x, down.end * HEIGHT - y);
+        let hue = item.hue();
         let border = if height >= BORDERED_HEIGHT { r#" stroke="white" stroke-width="0.5""# } else { "" };
         write!(
             out,
             r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="hsl({hue} 45% 62%)"{border}>"#
         )?;
-        let name = escaped(item.name);
+        let name = escaped(&items[item.item].name);
+        let PlacedItem { life, offset, size, .. } = item;
         writeln!(
             out,
-            "<title>{name}: {}, at {}, from {} to {}</title></rect>",
-            bytes(item.size),
-            item.offset,
-            item.life.start,
-            item.life.end
+            "<title>{name}: {}, at {offset}, from {} to {}</title></rect>",
+            bytes(*size),
+            life.start,
+            life.end
         )?;
         // A letter is 5 pixels wide or so.
-        if height >= NAMED_HEIGHT && width >= 5.0 * item.name.chars().count() as f64 + 6.0 {
+        if height >= NAMED_HEIGHT && width >= 5.0 * name.chars().count() as f64 + 6.0 {
             writeln!(out, r#"<text x="{:.2}" y="{:.2}" font-size="9">{name}</text>"#, x + 3.0, y + 9.0)?;
         }
     }
-    let bound = HEIGHT - part.lower_bound.min(part.peak) as f64 * byte;
+    let bound = picture.bound() * HEIGHT;
     writeln!(out, r#"<path d="M0 {bound:.2}H{WIDTH}" stroke="black" stroke-dasharray="6 4" fill="none"/>"#)
 }
 
+/// Returns a text as XML has it. XML has no control characters, not even escaped, and two other characters neither.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            character if character.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_characters_that_xml_has_not_is_shown_without_them() {
+        assert_eq!(
+            escaped("a<b>&\u{1b}[0m\n\0\u{ffff}é"),
+            "a&lt;b&gt;&amp;\u{fffd}[0m\u{fffd}\u{fffd}\u{fffd}é"
+        );
+    }
 }

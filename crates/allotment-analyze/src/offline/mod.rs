@@ -4,6 +4,10 @@
 //! allocation has the size, the alignment and the lifetime that were recorded, and a new offset in one range of memory for each
 //! memory type. A program whose work repeats, such as the training of a network, could use such a plan.
 
+mod picture;
+mod planning;
+
+use core::ops::Range;
 use std::collections::BTreeMap;
 
 use allotment::device::MemoryTypeIndex;
@@ -12,6 +16,14 @@ use allotment_suballoc::plan::{Item, Plan, Problem, ProblemError, Solver};
 use crate::scope::Scope;
 use crate::series::Peaks;
 use crate::timeline::{AllocationIndex, Timeline};
+
+pub use picture::{PlacedItem, PlanPicture};
+pub use planning::{PlanLimits, plan_all, proved};
+
+/// How often the greedy solver and then the search ask whether to stop, for all memory types: a second or two in all, and no
+/// time at all where the plans are optimal sooner.
+const GREEDY_CALLS: u64 = 4_000;
+const ALL_CALLS: u64 = GREEDY_CALLS + 20_000;
 
 /// The allocations of one memory type, to be placed anew.
 #[derive(Debug)]
@@ -22,6 +34,8 @@ pub struct OfflineMemory {
     pub allocations: Vec<AllocationIndex>,
     /// Their sizes, alignments and lifetimes, in events.
     pub problem: Problem,
+    /// Their lifetimes.
+    pub lives: Vec<Range<u64>>,
     /// The most bytes of blocks that the program had at once.
     pub recorded_peak: u64,
 }
@@ -87,17 +101,21 @@ impl OfflineMemory {
         }
         let memory = by_type.into_iter().map(|(memory_type, allocations)| {
             let memory_type = MemoryTypeIndex(memory_type);
-            let items = allocations.iter().map(|&allocation| {
+            let life = |&allocation| {
                 let lifetime = timeline.lifetime(allocation);
-                let live = timeline.allocation_at(allocation, lifetime.allocated);
-                let alignment = live.map(|live| live.is.alignment).unwrap_or_default();
                 let end = lifetime.freed.unwrap_or_else(|| timeline.end() + 1).max(lifetime.allocated + 1);
-                (Item::new(timeline.requested(allocation)).aligned(alignment), lifetime.allocated..end)
+                lifetime.allocated..end
+            };
+            let lives: Vec<_> = allocations.iter().map(life).collect();
+            let items = allocations.iter().zip(&lives).map(|(&allocation, life)| {
+                let live = timeline.allocation_at(allocation, life.start);
+                let alignment = live.map(|live| live.is.alignment).unwrap_or_default();
+                (Item::new(timeline.requested(allocation)).aligned(alignment), life.clone())
             });
             let problem =
                 Problem::from_intervals(items).map_err(|reason| OfflineError { memory_type, reason })?;
             let recorded_peak = Peaks::of(timeline, Scope::MemoryType(memory_type)).blocks.bytes;
-            Ok(Self { memory_type, allocations, problem, recorded_peak })
+            Ok(Self { memory_type, allocations, problem, lives, recorded_peak })
         });
         memory.collect()
     }
@@ -108,5 +126,22 @@ impl OfflineMemory {
         let mut plan = Plan::new();
         Solver::new().greedy(&self.problem, u64::MAX, &mut plan);
         plan
+    }
+    /// Returns a plan of each, as good as a second or two allow; the same ones at each call.
+    #[must_use]
+    pub fn plan_all(memories: &[Self]) -> Vec<Plan> {
+        let problems: Vec<_> = memories.iter().map(|memory| &memory.problem).collect();
+        let limits = PlanLimits { capacity: u64::MAX, greedy: GREEDY_CALLS, all: ALL_CALLS };
+        let mut calls = 0;
+        plan_all(&problems, &limits, || {
+            calls += 1;
+            calls
+        })
+    }
+
+    /// Draws a plan.
+    #[must_use]
+    pub fn picture(&self, plan: &Plan) -> PlanPicture {
+        PlanPicture::new(&self.problem, plan, self.lives.iter().cloned())
     }
 }

@@ -1,27 +1,28 @@
 //! `allotment alias`: how little memory would do if all lifetimes were known: of a planning benchmark, or of a recording.
 
+mod benchmark;
+mod picture;
+
 use core::fmt::{self, Write as _};
 use core::ops::Range;
-use core::time::Duration;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 use std::time::Instant;
 
-use allotment_analyze::OfflineMemory;
-use allotment_suballoc::plan::{Item, Plan, Problem, Solver};
+use allotment_analyze::{OfflineMemory, PlanLimits, PlanPicture, plan_all, proved};
+use allotment_suballoc::plan::{Plan, Problem};
 use serde::Serialize;
 
-use super::alias_picture::{Drawn, Part, svg};
+use self::benchmark::quoted;
+use self::picture::{Part, svg};
 use super::args::AliasArgs;
-use super::load::{index, load};
+use super::load::{Input, index, load_input};
 use super::table::{Align, Table, print_pairs, shown};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::units::{bytes, count, percent};
 
-/// The columns of a planning benchmark, in any order, in its first line.
-const COLUMNS: [&str; 4] = ["id", "lower", "upper", "size"];
+/// The first plans may take as long, in seconds, even if less is asked for: without an order that is complete, a plan has nothing
+/// that shares memory.
+const FIRST_PLANS: f64 = 1.0;
 
 pub(crate) fn run(args: &AliasArgs) -> Result<(), Failure> {
     let path = &args.file.path;
@@ -30,20 +31,29 @@ pub(crate) fn run(args: &AliasArgs) -> Result<(), Failure> {
     if [&output, &picture].into_iter().flatten().any(|output| output.is(path)) {
         return Err(Failure::Usage(format!("{} would be overwritten", path.display())));
     }
+    if let (Some(file), Some(path)) = (&output, &args.picture)
+        && (file.is(path) || args.output.as_ref() == Some(path))
+    {
+        return Err(Failure::Usage(format!("{} cannot have both the plan and the picture", path.display())));
+    }
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let memories = match read_benchmark(path)? {
+    let input = Input::open(path)?;
+    let memories = match benchmark::read(&input)? {
         Some(memory) => vec![memory],
-        None => of_recording(args)?,
+        None => of_recording(&input, args)?,
     };
     let began = Instant::now();
-    let stop = || began.elapsed() >= Duration::from_secs_f64(args.seconds);
-    let mut planned = Vec::new();
-    for memory in memories {
-        let mut plan = Plan::new();
-        let limit = args.capacity.unwrap_or(u64::MAX);
-        Solver::new().search(&memory.problem, limit, stop, &mut plan);
-        planned.push(Planned { memory, plan });
-    }
+    let problems: Vec<_> = memories.iter().map(|memory| &memory.problem).collect();
+    let nanoseconds = |seconds: f64| (seconds * 1e9) as u64;
+    let limits = PlanLimits {
+        capacity: args.capacity.unwrap_or(u64::MAX),
+        greedy: nanoseconds(args.seconds.max(FIRST_PLANS)),
+        all: nanoseconds(args.seconds),
+    };
+    let clock = || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let plans = plan_all(&problems, &limits, clock);
+    let planned: Vec<_> =
+        memories.into_iter().zip(plans).map(|(memory, plan)| Planned { memory, plan }).collect();
     let seconds = began.elapsed().as_secs_f64();
     if let Some(file) = output {
         let mut text = String::from("id,lower,upper,size,offset\n");
@@ -101,21 +111,6 @@ impl Planned {
         &self.memory.problem
     }
 
-    /// What is proved of the plan, in words.
-    fn proved(&self) -> String {
-        let plan = &self.plan;
-        if plan.is_optimal() {
-            return "optimal".to_owned();
-        }
-        match plan.not_placed().count() {
-            0 => format!(
-                "within {} of the least that is possible",
-                percent(plan.peak() - plan.lower_bound(), plan.lower_bound())
-            ),
-            _ => "not all have a place".to_owned(),
-        }
-    }
-
     fn drawn<'a>(&'a self, title: &str) -> Part<'a> {
         let (peak, lower_bound) = (self.plan.peak(), self.plan.lower_bound());
         let memory = self.memory.memory_type.map_or_else(String::new, |it| format!(", memory type {it}"));
@@ -124,20 +119,18 @@ impl Planned {
             bytes(peak),
             bytes(self.problem().total_size()),
             bytes(lower_bound),
-            self.proved()
+            proved(&self.plan)
         );
-        let items = self.memory.items.iter().enumerate().filter_map(|(at, item)| {
-            let (offset, size) = (self.plan.offset(at)?, self.problem().item(at).size);
-            Some(Drawn { name: &item.name, life: &item.life, offset, size })
-        });
-        Part { title, items: items.collect(), peak, lower_bound }
+        let lives = self.memory.items.iter().map(|item| item.life.clone());
+        let picture = PlanPicture::new(self.problem(), &self.plan, lives);
+        Part { title, picture, items: &self.memory.items }
     }
 
     /// Writes the items with their offsets, which are empty where there is no room.
     fn write(&self, out: &mut String) -> fmt::Result {
         for (at, NamedItem { id, life, .. }) in self.memory.items.iter().enumerate() {
             let size = self.problem().item(at).size;
-            write!(out, "{id},{},{},{size},", life.start, life.end)?;
+            write!(out, "{},{},{},{size},", quoted(id), life.start, life.end)?;
             if let Some(offset) = self.plan.offset(at) {
                 write!(out, "{offset}")?;
             }
@@ -147,70 +140,17 @@ impl Planned {
     }
 }
 
-/// Reads a planning benchmark; `None` where the first line says that the file is something else.
-fn read_benchmark(path: &Path) -> Result<Option<Memory>, Failure> {
-    let failure = |line: usize, what: &dyn fmt::Display| match line {
-        0 => Failure::Input(format!("{}: {what}", path.display())),
-        line => Failure::Input(format!("{}, line {line}: {what}", path.display())),
-    };
-    let file = File::open(path).map_err(|error| failure(0, &error))?;
-    // The first line of a binary file may be all of it.
-    let mut first = Vec::new();
-    let mut file = BufReader::new(file);
-    file.by_ref().take(1000).read_until(b'\n', &mut first).map_err(|error| failure(0, &error))?;
-    let first = String::from_utf8_lossy(&first).into_owned();
-    let columns: Vec<&str> = first.trim_start_matches('\u{feff}').trim().split(',').map(str::trim).collect();
-    let found = COLUMNS.map(|name| columns.iter().position(|column| column.eq_ignore_ascii_case(name)));
-    let [Some(id), Some(lower), Some(upper), Some(size)] = found else { return Ok(None) };
-    let mut items = Vec::new();
-    let mut problem = Vec::new();
-    for (number, line) in (2..).zip(file.lines()) {
-        let line = line.map_err(|error| failure(number, &error))?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let field = |at: usize| {
-            fields
-                .get(at)
-                .copied()
-                .ok_or_else(|| failure(number, &format_args!("there is no field {}", at + 1)))
-        };
-        let read = |at: usize| {
-            let text = field(at)?;
-            let wrong =
-                |_| failure(number, &format_args!("{}: \"{text}\" is not a whole number", columns[at]));
-            text.parse::<u64>().map_err(wrong)
-        };
-        let life = read(lower)?..read(upper)?;
-        if life.is_empty() {
-            let what = format_args!("upper, {}, is not above lower, {}", life.end, life.start);
-            return Err(failure(number, &what));
-        }
-        match read(size)? {
-            0 => return Err(failure(number, &"the size is 0")),
-            size => problem.push((Item::new(size), life.clone())),
-        }
-        let id = field(id)?.to_owned();
-        items.push(NamedItem { name: id.clone(), id, life });
-    }
-    let problem = Problem::from_intervals(problem).map_err(|error| failure(0, &error))?;
-    Ok(Some(Memory { memory_type: None, recorded_peak: None, items, problem }))
-}
-
 /// Reads a recording: what each memory type has is planned alone.
-fn of_recording(args: &AliasArgs) -> Result<Vec<Memory>, Failure> {
-    let loaded = load(&args.file)?;
+fn of_recording(input: &Input, args: &AliasArgs) -> Result<Vec<Memory>, Failure> {
+    let loaded = load_input(input, &args.file.replayed)?;
     let timeline = index(&loaded);
     let memories =
         OfflineMemory::of(&timeline).map_err(|error| Failure::Input(format!("{}: {error}", loaded.title)))?;
     let memories = memories.into_iter().map(|memory| {
-        let items = memory.allocations.iter().map(|&allocation| {
-            let life = timeline.lifetime(allocation);
-            let end = life.freed.unwrap_or_else(|| timeline.end() + 1).max(life.allocated + 1);
+        let items = memory.allocations.iter().zip(memory.lives).map(|(&allocation, life)| {
             let id = allocation.0.to_string();
             let name = loaded.recording.text(timeline.texts(allocation).name).filter(|name| !name.is_empty());
-            NamedItem { name: name.map_or_else(|| id.clone(), str::to_owned), id, life: life.allocated..end }
+            NamedItem { name: name.map_or_else(|| id.clone(), str::to_owned), id, life }
         });
         Memory {
             memory_type: Some(memory.memory_type.0),
@@ -231,7 +171,7 @@ fn print(title: &str, seconds: f64, planned: &[Planned]) {
             ("if none shared memory", bytes(only.problem().total_size())),
             ("peak", bytes(plan.peak())),
             ("lower bound", bytes(plan.lower_bound())),
-            ("proved", only.proved()),
+            ("proved", proved(&only.plan)),
         ];
         if missing > 0 {
             pairs.push(("not placed", count(missing as u64)));
@@ -256,7 +196,7 @@ fn print(title: &str, seconds: f64, planned: &[Planned]) {
             bytes(it.memory.recorded_peak.unwrap_or(0)),
             bytes(it.plan.peak()),
             bytes(it.plan.lower_bound()),
-            it.proved(),
+            proved(&it.plan),
         ]);
     }
     table.print();
@@ -272,6 +212,9 @@ struct AliasJson<'a> {
     unshared_bytes: u64,
     /// `optimal`, or how far from the least that is possible at most.
     proved: String,
+    optimal: bool,
+    /// The peak by the lower bound; none where not all has a place.
+    ratio: Option<f64>,
     not_placed: usize,
     seconds: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -286,15 +229,19 @@ struct MemoryTypeJson {
     peak_bytes: u64,
     lower_bound_bytes: u64,
     proved: String,
+    optimal: bool,
+    ratio: Option<f64>,
+    not_placed: usize,
 }
 
 impl<'a> AliasJson<'a> {
     fn new(file: &'a str, seconds: f64, planned: &[Planned]) -> Self {
-        let sum = |of: fn(&Planned) -> u64| planned.iter().map(of).sum::<u64>();
+        // Each is at most some 2^61, and there may be 256 of them.
+        let sum = |of: fn(&Planned) -> u64| planned.iter().map(of).fold(0, u64::saturating_add);
         let (peak, bound) = (sum(|it| it.plan.peak()), sum(|it| it.plan.lower_bound()));
         let not_placed = planned.iter().map(|it| it.plan.not_placed().count()).sum();
-        let proved = match planned {
-            [only] => only.proved(),
+        let all_proved = match planned {
+            [only] => proved(&only.plan),
             _ if not_placed > 0 => "not all have a place".to_owned(),
             _ if peak == bound => "optimal".to_owned(),
             _ => format!("within {} of the least that is possible", percent(peak - bound, bound)),
@@ -306,7 +253,10 @@ impl<'a> AliasJson<'a> {
                 recorded_peak_bytes: it.memory.recorded_peak?,
                 peak_bytes: it.plan.peak(),
                 lower_bound_bytes: it.plan.lower_bound(),
-                proved: it.proved(),
+                proved: proved(&it.plan),
+                optimal: it.plan.is_optimal(),
+                ratio: ratio(it.plan.peak(), it.plan.lower_bound(), it.plan.not_placed().count()),
+                not_placed: it.plan.not_placed().count(),
             })
         };
         Self {
@@ -315,10 +265,21 @@ impl<'a> AliasJson<'a> {
             peak_bytes: peak,
             lower_bound_bytes: bound,
             unshared_bytes: sum(|it| it.problem().total_size()),
-            proved,
+            proved: all_proved,
+            optimal: planned.iter().all(|it| it.plan.is_optimal()),
+            ratio: ratio(peak, bound, not_placed),
             not_placed,
             seconds,
             memory_types: planned.iter().filter_map(of_type).collect(),
         }
+    }
+}
+
+/// Returns the peak by the lower bound, if all items have a place.
+fn ratio(peak: u64, bound: u64, not_placed: usize) -> Option<f64> {
+    match (not_placed, peak == bound) {
+        (0, true) => Some(1.0),
+        (0, false) => Some(peak as f64 / bound as f64),
+        _ => None,
     }
 }
