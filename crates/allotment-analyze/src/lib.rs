@@ -135,8 +135,8 @@ pub use segments::{Class, Placed, Segment, segments};
 pub use series::{Peak, Peaks, Series, SeriesAxis, SeriesSample, series, series_within};
 pub use time_axis::TimeAxis;
 pub use timeline::{
-    AllocationIndex, BlockIndex, BlockInfo, DescriptorHeapIndex, Lifetime, Place, PoolIndex, Status, Texts,
-    Timeline,
+    AllocationIndex, BlockIndex, BlockInfo, DescriptorHeapIndex, Lifetime, Place, PoolIndex, ResourceIndex,
+    Status, Texts, Timeline,
 };
 pub use what_if::{PeakFigures, SettingChanges, WhatIf, WhatIfError, recorded_settings, what_if};
 

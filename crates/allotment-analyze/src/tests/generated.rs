@@ -7,9 +7,9 @@ use allotment::memory::ExpectedLifetime;
 use allotment::memory::blocks::BlockSize;
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header, Heap,
-    MemoryType, ObjectId, Placement, PoolId, Recording, RefusedRequest, RequestedOptions, RingKind, State,
-    TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
+    Header, Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusedRequest, RequestedOptions,
+    RingKind, State, TextId,
 };
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ pub(crate) struct Has {
 
 /// Recordings of up to some events.
 pub(crate) fn recordings(has: Has, events: usize) -> impl Strategy<Value = Recording> {
-    prop::collection::vec((0u8..100, any::<u16>(), any::<u16>()), 0..events)
+    prop::collection::vec((0u8..114, any::<u16>(), any::<u16>()), 0..events)
         .prop_map(move |steps| record(has, &steps))
 }
 
@@ -95,7 +95,13 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
                 movable: b % 2 == 0,
             })
         }
-        30..46 => Event::Freed { allocation: some_key(a)? },
+        30..46 => {
+            let allocation = some_key(a)?;
+            if state.memories.contains_key(&allocation) && !has.contradictions {
+                return None;
+            }
+            Event::Freed { allocation }
+        }
         46..54 => Event::FreeRequested { allocation: some_key(a)? },
         54..58 => Event::Exchanged { allocation: some_key(a)?, reservation: some_key(b)? },
         58..60 => Event::Reserved { reservation: some_key(a)?, allocation: some_key(b)? },
@@ -162,7 +168,47 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
         }
         98 if has.contradictions && a % 8 == 0 => Event::Lost,
         98 => Event::Mark { text: text(a) },
+        100..112 => bound(has, state, some_key(a), (op, a, b))?,
         _ => described(state, some_key(a), a, b)?,
+    })
+}
+
+/// A resource that is bound to an allocation, and what becomes of it.
+fn bound(
+    has: Has,
+    state: &State,
+    memory: Option<AllocationKey>,
+    (op, a, b): (u8, u16, u16),
+) -> Option<Event> {
+    let mut known: Vec<_> = state.bound.keys().copied().collect();
+    known.sort_unstable();
+    let some = |number: u16| {
+        if has.contradictions && number % 16 == 1 {
+            return Some(AllocationKey(100 + u64::from(number / 16) % 4));
+        }
+        known.get(usize::from(number) % known.len().max(1)).copied()
+    };
+    Some(match op {
+        100..105 => {
+            let memory = memory?;
+            let room = state.allocations.get(&memory).map_or(100, |live| live.is.requested);
+            let offset = u64::from(a / 8) % room.max(1);
+            let beyond = u64::from(has.contradictions && b % 8 == 0);
+            let free = (100..).map(AllocationKey).find(|key| !state.bound.contains_key(key))?;
+            Event::Bound(BoundResource {
+                resource: if has.contradictions && b % 16 == 3 { some(a).unwrap_or(free) } else { free },
+                memory,
+                offset,
+                size: u64::from(b) % (room.saturating_sub(offset) + 1) + beyond * room,
+                name: TextId(u32::from(a % 7)),
+                call_site: TextId(u32::from(a % 5)),
+                kind: ResourceKind::Buffer,
+                active: a % 2 == 0,
+            })
+        }
+        105..107 => Event::Unbound { resource: some(a)? },
+        107..109 => Event::Activated { resource: some(a)? },
+        _ => Event::Displaced { resource: some(a)?, by: some(b)? },
     })
 }
 

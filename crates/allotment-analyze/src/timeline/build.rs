@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use allotment_trace::recording::{Allocated, AllocationKey, Event, Inconsistent, ObjectId, Recording};
 
+use super::bound::OpenResources;
 use super::grouped::Grouped;
 use super::key_hasher::KeyHasher;
 use super::live_set::LiveSet;
@@ -30,6 +31,7 @@ struct Open {
     heaps: HashMap<ObjectId, u32>,
     /// The allocated ranges of each open descriptor heap's row, by the first slot.
     descriptors: HashMap<u32, BTreeMap<u32, u32>>,
+    resources: OpenResources,
     live: LiveSet,
     live_blocks: LiveSet,
     /// How many allocations each block has.
@@ -177,6 +179,14 @@ impl Timeline<'_> {
             Event::Exchanged { allocation, reservation } => {
                 return self.exchange(open, allocation, reservation, number);
             }
+            Event::Bound(ref is) => {
+                let memory = open.allocations.get(&is.memory).copied();
+                let memory = memory.map(|row| (row, self.allocated(row).map_or(0, |is| is.requested)));
+                return self.bound.bind(&mut open.resources, is, memory, number);
+            }
+            Event::Unbound { resource } => return self.bound.unbind(&mut open.resources, resource, number),
+            Event::Activated { resource } => return open.resources.change(resource, None, number),
+            Event::Displaced { resource, by } => return open.resources.change(resource, Some(by), number),
             Event::Budget { heap, .. } => self.budgets.entry(heap.0).or_default().push(number),
             Event::Submitted { queue, .. } => self.queues.entry(queue.0).or_default().0.push(number),
             Event::Completed { queue, .. } => self.queues.entry(queue.0).or_default().1.push(number),
@@ -246,7 +256,11 @@ impl Timeline<'_> {
     }
 
     fn free(&mut self, open: &mut Open, key: AllocationKey, number: u32) -> Result<u32, &'static str> {
-        let row = open.allocations.remove(&key).ok_or("it frees an allocation that does not exist")?;
+        let row = *open.allocations.get(&key).ok_or("it frees an allocation that does not exist")?;
+        if open.resources.has(row) {
+            return Err("it frees an allocation that resources are bound to");
+        }
+        open.allocations.remove(&key);
         let place = self.open_place(open, row);
         self.allocations[row as usize].freed = number;
         open.live.remove(row);
@@ -378,6 +392,7 @@ impl Timeline<'_> {
         for (_, row) in core::mem::take(&mut open.heaps) {
             self.end_heap(open, row, number);
         }
+        self.bound.lose(&mut open.resources, number);
         open.live.clear();
         open.live_blocks.clear();
         open.moved.clear();
@@ -393,6 +408,7 @@ impl Timeline<'_> {
         self.emptied = Grouped::new(self.blocks.len(), &open.emptied);
         self.resized = Grouped::new(self.blocks.len(), &open.resized);
         self.ring_used = Grouped::new(self.rings.len(), &open.used);
+        self.bound.finish(&open.resources);
         self.descriptions = Grouped::new(self.pools.len(), &open.descriptions);
         let heaps = self.descriptor_ranges.iter().zip(0..).map(|(range, row)| (range.heap, row));
         self.ranges_of_heap = Grouped::new(self.descriptor_heaps.len(), &heaps.collect::<Vec<_>>());

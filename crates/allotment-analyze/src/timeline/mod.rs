@@ -6,6 +6,7 @@
 //! that a [`Cursor`](crate::Cursor) can start near any moment.
 
 mod at;
+mod bound;
 mod build;
 mod changed;
 mod grouped;
@@ -19,6 +20,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use allotment_trace::recording::{Allocated, Event, Inconsistent, ObjectId, Recording};
 
+use bound::BoundResources;
+pub use bound::ResourceIndex;
 use grouped::Grouped;
 pub(crate) use live_set::LiveSet;
 pub use rows::{AllocationIndex, BlockIndex, DescriptorHeapIndex, PoolIndex};
@@ -86,6 +89,7 @@ pub struct Timeline<'a> {
     refusals: Vec<u32>,
     stalls: Vec<u32>,
     marks: Vec<u32>,
+    bound: BoundResources,
     checkpoints: Vec<Checkpoint>,
     contradictions: Vec<Inconsistent>,
     contradiction_count: u64,
@@ -137,6 +141,7 @@ impl<'a> Timeline<'a> {
             refusals: Vec::new(),
             stalls: Vec::new(),
             marks: Vec::new(),
+            bound: BoundResources::default(),
             checkpoints: Vec::new(),
             contradictions: Vec::new(),
             contradiction_count: 0,

@@ -155,6 +155,7 @@ impl Timeline<'_> {
         for heap in self.descriptor_heaps() {
             state.descriptor_heaps.extend(self.descriptor_heap_at(heap, u64::from(position)));
         }
+        self.add_bound(&mut state, position);
         state
     }
 }

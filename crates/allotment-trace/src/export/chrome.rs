@@ -7,6 +7,8 @@
 //!    block 7  ├───────────────────────────────────────────────────────┤   while the block exists: the outer slices
 //!      lane 0   ├─ mesh ─────────┤├─ shadow map ─┤    ╭─► ├─ decals ─┤    one allocation after another
 //!      lane 1       ├─ decals ────────────────────┤───╯                   a flow where one moved
+//!    shadows in targets  ├──────────────────────────────┤                 a track for each resource that shares an
+//!                        ├─ active ──┤     ├─ active ─┤                   allocation, with a slice while it is active
 //! ```
 //!
 //! Allocations overlap in time without nesting, so each is an asynchronous slice (`b` and `e`) in a lane of its block
@@ -21,6 +23,7 @@
 //! has no times, an event takes a microsecond. Fragmentation is written at the ends of some frames.
 
 mod counters;
+mod resources;
 mod slices;
 
 use core::fmt::{self, Display};
@@ -29,6 +32,7 @@ use std::io;
 use allotment_suballoc::json::{Array, Object};
 
 use self::counters::Counters;
+use self::resources::Resources;
 use self::slices::Slices;
 use super::text::{Text, json};
 use super::{Export, is_timed};
@@ -73,6 +77,7 @@ fn write_events<W: io::Write>(export: &Export<'_>, writer: &mut Writer<'_, '_, '
     let mut usage = Usage::default();
     let mut counters = Counters::default();
     let mut slices = Slices::default();
+    let mut resources = Resources::default();
     let timed = is_timed(export.events);
     let (mut frame_begin, mut next_survey) = (0, 0);
     for (index, event) in (0..).zip(export.events) {
@@ -92,6 +97,7 @@ fn write_events<W: io::Write>(export: &Export<'_>, writer: &mut Writer<'_, '_, '
             continue;
         }
         slices.after(writer, usage.state(), index, event)?;
+        resources.after(writer, usage.state(), event)?;
         match *event {
             Event::FrameEnd { number } => {
                 let duration = writer.now.saturating_sub(frame_begin);
@@ -125,6 +131,7 @@ fn write_events<W: io::Write>(export: &Export<'_>, writer: &mut Writer<'_, '_, '
     }
     counters.write(writer, &usage)?;
     counters.write_fragmentation(writer, &usage)?;
+    resources.end(writer)?;
     slices.end(writer, usage.state())
 }
 

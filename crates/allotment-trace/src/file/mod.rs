@@ -108,6 +108,10 @@ mod kind {
     pub(super) const ROOM_RESERVED: u8 = 41;
     pub(super) const REQUESTED: u8 = 42;
     pub(super) const REFUSED_REQUEST: u8 = 43;
+    pub(super) const BOUND: u8 = 44;
+    pub(super) const UNBOUND: u8 = 45;
+    pub(super) const DISPLACED: u8 = 46;
+    pub(super) const ACTIVATED: u8 = 47;
 
     /// In snapshots: the moment of the records that follow.
     pub(super) const MOMENT: u8 = 64;

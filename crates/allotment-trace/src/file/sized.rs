@@ -1,14 +1,16 @@
-//! Events whose records have their length: what a program asked for, and what else it did that decides where allocations
-//! are.
+//! Events whose records have their length: what a program asked for, what else it did that decides where allocations
+//! are, and the resources that share one.
 //!
 //! They are rare, and a reader that does not know one skips it. A later version may add fields to the end of each.
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::events::{AllocationKey, Event, PoolId, RefusedRequest, RequestedOptions};
+use allotment::events::{
+    AllocationKey, BoundResource, Event, PoolId, RefusedRequest, RequestedOptions, TextId,
+};
 use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use allotment::{Alignment, MemoryUsage};
 
-use super::bytes::{Input, Wrong, put_number};
+use super::bytes::{Input, Wrong, put_difference, put_number};
 use super::{codes, kind};
 
 /// Appends the fields of an event. Returns the kind of its record; `None` for other events.
@@ -97,6 +99,25 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             out.extend(bytes_of_options(asked.options));
             kind::REFUSED_REQUEST
         }
+        Event::Bound(bound) => {
+            let BoundResource { resource, memory, offset, size, name, call_site, kind, active } = bound;
+            put_numbers(out, &[resource.0, memory.0, offset, size, name.0.into(), call_site.0.into()]);
+            out.extend([codes::of_resource(kind), active.into()]);
+            kind::BOUND
+        }
+        Event::Unbound { resource } => {
+            put_number(out, resource.0);
+            kind::UNBOUND
+        }
+        Event::Displaced { resource, by } => {
+            put_number(out, resource.0);
+            put_difference(out, resource.0, by.0);
+            kind::DISPLACED
+        }
+        Event::Activated { resource } => {
+            put_number(out, resource.0);
+            kind::ACTIVATED
+        }
         _ => return None,
     })
 }
@@ -156,6 +177,22 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             Event::Requested { allocation, options }
         }
         kind::REFUSED_REQUEST => Event::RefusedRequest(refused_request(&mut input)?),
+        kind::BOUND => Event::Bound(BoundResource {
+            resource: allocation(&mut input)?,
+            memory: allocation(&mut input)?,
+            offset: input.number()?,
+            size: input.number()?,
+            name: text(&mut input)?,
+            call_site: text(&mut input)?,
+            kind: codes::resource(input.byte()?),
+            active: input.byte()? != 0,
+        }),
+        kind::UNBOUND => Event::Unbound { resource: allocation(&mut input)? },
+        kind::DISPLACED => {
+            let resource = allocation(&mut input)?;
+            Event::Displaced { resource, by: AllocationKey(input.difference(resource.0)?) }
+        }
+        kind::ACTIVATED => Event::Activated { resource: allocation(&mut input)? },
         _ => return Ok(None),
     }))
 }
@@ -229,6 +266,14 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
 
 fn pool(input: &mut Input<'_>) -> Result<PoolId, Wrong> {
     input.number32().map(PoolId)
+}
+
+fn allocation(input: &mut Input<'_>) -> Result<AllocationKey, Wrong> {
+    input.number().map(AllocationKey)
+}
+
+fn text(input: &mut Input<'_>) -> Result<TextId, Wrong> {
+    input.number32().map(TextId)
 }
 
 fn alignment(input: &mut Input<'_>) -> Result<Alignment, Wrong> {

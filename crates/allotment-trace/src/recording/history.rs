@@ -1,6 +1,6 @@
 //! A state as events that lead to it.
 
-use super::state::{Live, Moment, State};
+use super::state::{Bound, Live, Moment, State};
 use super::{AllocationKey, BlockId, Event, RequestedOptions, TextId};
 use allotment::device::{MemoryHeapIndex, QueueIndex};
 
@@ -34,6 +34,11 @@ impl State {
             if let Some(since) = live.free_requested {
                 visit(since, Step::Event(Event::FreeRequested { allocation }));
             }
+        }
+        let mut resources: Vec<_> = self.bound.values().collect();
+        resources.sort_unstable_by_key(|bound| (bound.bound, bound.is.resource));
+        for Bound { is, bound } in resources {
+            visit(*bound, Step::Event(Event::Bound(*is)));
         }
         self.others(|event| visit(self.now, Step::Event(event)));
     }
@@ -93,6 +98,7 @@ impl State {
             order.push((live.allocated, 1, key.0));
             order.extend(live.free_requested.map(|since| (since, 2, key.0)));
         }
+        order.extend(self.bound.iter().map(|(key, bound)| (bound.bound, 3, key.0)));
         order.sort_unstable();
 
         let mut clock =
@@ -106,7 +112,11 @@ impl State {
                         allocation_events(live, |event| events.push(event));
                     }
                 }
-                _ => events.push(Event::FreeRequested { allocation: AllocationKey(id) }),
+                2 => events.push(Event::FreeRequested { allocation: AllocationKey(id) }),
+                _ => {
+                    let bound = self.bound.get(&AllocationKey(id));
+                    events.extend(bound.map(|bound| Event::Bound(bound.is)));
+                }
             }
         }
         clock.advance(self.now, &mut events);

@@ -50,14 +50,15 @@ pub use crate::file::{
     RecordingWriter, SnapshotInfo, Summary, VERSION, WriterDesc,
 };
 pub use allotment::events::{
-    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
-    Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
+    ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind,
+    TextId,
 };
 pub use header::{Api, Header, Heap, MemoryType};
 pub(crate) use history::Step;
 pub use spans::{Span, Spans};
 pub use state::{
-    Block, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
+    Block, Bound, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
 pub use text_numbers::TextNumbers;
 pub use usage::{Usage, UsageTotals};

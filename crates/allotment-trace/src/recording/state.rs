@@ -4,8 +4,8 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, PoolId,
-    RequestedOptions, RingKind, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
+    ObjectId, PoolId, RequestedOptions, RingKind, TextId,
 };
 use allotment::Algorithm;
 use allotment::device::MemoryTypeIndex;
@@ -39,6 +39,10 @@ pub struct State {
     pub blocks: IdMap<BlockId, Block>,
     /// The allocations.
     pub allocations: IdMap<AllocationKey, Live>,
+    /// The resources that are bound to allocations which several share.
+    pub bound: IdMap<AllocationKey, Bound>,
+    /// The allocations that resources are bound to: these, by offset.
+    pub memories: IdMap<AllocationKey, BTreeSet<(u64, AllocationKey)>>,
     /// The last budget of each heap, by its index.
     pub budgets: BTreeMap<u8, Budget>,
     /// The descriptor heaps.
@@ -109,6 +113,15 @@ pub struct Live {
     pub reservation: bool,
     /// What the program asked for.
     pub options: RequestedOptions,
+}
+
+/// A resource that is bound to an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// As it is now: an activation changes which resources are active.
+    pub is: BoundResource,
+    /// When it was bound.
+    pub bound: Moment,
 }
 
 /// The budget of a heap, as the driver last told it.
@@ -193,6 +206,8 @@ impl State {
                 self.pools.clear();
                 self.blocks.clear();
                 self.allocations.clear();
+                self.bound.clear();
+                self.memories.clear();
                 self.descriptor_heaps.clear();
             }
             Event::PoolCreated { pool, name, algorithm, custom } => {
@@ -241,6 +256,13 @@ impl State {
             Event::Exchanged { allocation, reservation } => self.exchange(allocation, reservation)?,
             Event::Reserved { reservation, .. } => self.live_mut(reservation)?.reservation = true,
             Event::Mapped { allocation, count } => self.live_mut(allocation)?.maps = count,
+            Event::Bound(is) => self.bind(is, now)?,
+            Event::Unbound { resource } => self.unbind(resource)?,
+            Event::Activated { resource } => self.bound_mut(resource)?.active = true,
+            Event::Displaced { resource, by } => {
+                self.bound_mut(by)?;
+                self.bound_mut(resource)?.active = false;
+            }
             Event::Budget { heap, usage, budget } => {
                 self.budgets.insert(heap.0, Budget { usage, budget });
             }
@@ -329,7 +351,41 @@ impl State {
         Ok(())
     }
 
+    fn bind(&mut self, is: BoundResource, now: Moment) -> Result<(), &'static str> {
+        if self.bound.contains_key(&is.resource) {
+            return Err("it binds a resource that exists");
+        }
+        let memory =
+            self.allocations.get(&is.memory).ok_or("it binds to an allocation that does not exist")?;
+        if is.offset.checked_add(is.size).is_none_or(|end| end > memory.is.requested) {
+            return Err("a resource reaches beyond its memory");
+        }
+        self.memories.entry(is.memory).or_default().insert((is.offset, is.resource));
+        self.bound.insert(is.resource, Bound { is, bound: now });
+        Ok(())
+    }
+
+    fn unbind(&mut self, resource: AllocationKey) -> Result<(), &'static str> {
+        let Bound { is, .. } =
+            self.bound.remove(&resource).ok_or("it destroys a resource that is not bound")?;
+        if let Some(others) = self.memories.get_mut(&is.memory) {
+            others.remove(&(is.offset, resource));
+            if others.is_empty() {
+                self.memories.remove(&is.memory);
+            }
+        }
+        Ok(())
+    }
+
+    fn bound_mut(&mut self, resource: AllocationKey) -> Result<&mut BoundResource, &'static str> {
+        let bound = self.bound.get_mut(&resource).ok_or("it names a resource that is not bound")?;
+        Ok(&mut bound.is)
+    }
+
     fn free(&mut self, allocation: AllocationKey, now: Moment) -> Result<(), &'static str> {
+        if self.memories.contains_key(&allocation) {
+            return Err("it frees an allocation that resources are bound to");
+        }
         let live =
             self.allocations.remove(&allocation).ok_or("it frees an allocation that does not exist")?;
         if let Some(block) = self.blocks.get_mut(&live.is.block) {

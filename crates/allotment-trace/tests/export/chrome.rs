@@ -2,8 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use allotment::Alignment;
+use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment_trace::export::Format;
-use allotment_trace::recording::{BlockId, Event, Recording, Span, Usage, UsageTotals};
+use allotment_trace::recording::{
+    Allocated, AllocationKey, BlockId, BlockKind, BoundResource, Event, Placement, PoolId, Recording, Span,
+    TextId, Usage, UsageTotals,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -198,6 +203,72 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_resource_that_shares_memory_is_a_track_with_slices_while_it_is_active() {
+    let resource = |number: u64, active| BoundResource {
+        resource: AllocationKey(100 + number),
+        memory: AllocationKey(7),
+        offset: 64 * number,
+        size: 128,
+        name: TextId(1 + number as u32),
+        call_site: TextId::NONE,
+        kind: ResourceKind::OptimalImage,
+        active,
+    };
+    let [shadows, bloom] = [resource(0, true), resource(1, false)];
+    let (resource, by) = (shadows.resource, bloom.resource);
+    let mut recording = of_one_allocation(AllocationKey(7), 4096);
+    recording.texts = ["shadows", "bloom"].map(String::from).into();
+    recording.events.extend([
+        Event::Bound(shadows),
+        Event::Bound(bloom),
+        Event::Displaced { resource, by },
+        Event::Activated { resource: by },
+        Event::Unbound { resource },
+    ]);
+    let events = events(&recording);
+    let track = |number: u64| {
+        let id = format!("resource {number}");
+        let of_track = events.iter().filter(|event| event["id2"]["local"] == id.as_str());
+        of_track.map(|event| format!("{} {}", text(event, "ph"), text(event, "name"))).collect::<Vec<_>>()
+    };
+    let memory = "in shared memory";
+    assert_eq!(
+        track(100),
+        [&*format!("b shadows {memory}"), "b active", "e active", &*format!("e shadows {memory}")]
+    );
+    // The second one lives until the end.
+    assert_eq!(
+        track(101),
+        [&*format!("b bloom {memory}"), "b active", "e active", &*format!("e bloom {memory}")]
+    );
+}
+
+/// A recording of a block with one allocation.
+fn of_one_allocation(allocation: AllocationKey, size: u64) -> Recording {
+    let (block, pool, memory_type) = (BlockId(0), PoolId(0), MemoryTypeIndex(0));
+    let events = vec![
+        Event::BlockAllocated { block, pool, memory_type, kind: BlockKind::Shared, size },
+        Event::Allocated(Allocated {
+            allocation,
+            block,
+            offset: 0,
+            requested: size,
+            occupied: size,
+            user_data: 0,
+            name: TextId::NONE,
+            category: TextId::NONE,
+            alignment: Alignment::ONE,
+            usage: None,
+            kind: ResourceKind::Unknown,
+            placement: Placement::NewBlock,
+            second_choice: false,
+            movable: false,
+        }),
+    ];
+    Recording { events, ..Recording::default() }
 }
 
 #[test]

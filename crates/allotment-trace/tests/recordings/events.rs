@@ -9,15 +9,15 @@ use allotment::memory::{BudgetPolicy, Dedicated, ExpectedLifetime, NewBlocks};
 use allotment::memory::{FitStrategy, StackSide};
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
-    Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind,
-    StallKind, TextId,
+    Allocated, AllocationKey, Api, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind,
+    Event, Header, Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RefusedRequest,
+    RequestedOptions, RingKind, StallKind, TextId,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// How many kinds of events there are.
-pub(crate) const KINDS: u32 = 43;
+pub(crate) const KINDS: u32 = 47;
 
 const RESOURCES: [ResourceKind; 4] =
     [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage, ResourceKind::Unknown];
@@ -198,6 +198,7 @@ impl Numbers {
                 let options = RequestedOptions { last_heap: flags[0] != flags[1], ..options };
                 Event::Requested { allocation: AllocationKey(ids[0]), options }
             }
+            42..46 => self.of_resource(),
             // Never of a request that was placed.
             _ => Event::RefusedRequest(RefusedRequest {
                 size: a,
@@ -211,6 +212,30 @@ impl Numbers {
                 shard: d as u32,
                 options,
             }),
+        }
+    }
+}
+
+impl Numbers {
+    /// An event of a resource that is bound to an allocation.
+    fn of_resource(self) -> Event {
+        let Self { kind, ids, sizes: [a, b, ..], codes, texts, flags } = self;
+        let [resource, other] = [ids[0], ids[1]].map(AllocationKey);
+        let [name, call_site] = texts.map(TextId);
+        match kind % KINDS {
+            42 => Event::Bound(BoundResource {
+                resource,
+                memory: other,
+                offset: a,
+                size: b,
+                name,
+                call_site,
+                kind: code(&RESOURCES, codes[2]),
+                active: flags[0],
+            }),
+            43 => Event::Unbound { resource },
+            44 => Event::Displaced { resource, by: other },
+            _ => Event::Activated { resource },
         }
     }
 }

@@ -12,9 +12,9 @@ use allotment::memory::{BudgetPolicy, Dedicated, ExpectedLifetime, NewBlocks};
 use allotment::memory::{FitStrategy, StackSide};
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
-    Placement, PoolId, Recording, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind,
-    TextId, WriterDesc,
+    Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
+    ObjectId, Placement, PoolId, Recording, RefusalReason, RefusedRequest, RequestedOptions, RingKind,
+    StallKind, TextId, WriterDesc,
 };
 
 use crate::events::{header, texts};
@@ -200,6 +200,55 @@ fn later_recording() -> Recording {
         Event::Freed { allocation: first.allocation },
     ];
     Recording { header: header(), texts: texts(4), events }
+}
+
+/// Resources that share an allocation, whose events came later still.
+fn shared_recording() -> Recording {
+    let Event::Allocated(memory) = allocation() else { unreachable!() };
+    let [shadows, bloom] = [AllocationKey(99 << 32), AllocationKey(99 << 32 | 1)];
+    let first = BoundResource {
+        resource: shadows,
+        memory: memory.allocation,
+        offset: 0,
+        size: 1000,
+        name: TextId(1),
+        call_site: TextId(4),
+        kind: ResourceKind::OptimalImage,
+        active: true,
+    };
+    let second = BoundResource {
+        resource: bloom,
+        offset: 256,
+        size: 300,
+        name: TextId(2),
+        kind: ResourceKind::Buffer,
+        active: false,
+        ..first
+    };
+    let (pool, kind) = (PoolId(7), BlockKind::Shared);
+    let events = vec![
+        Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Tlsf, custom: true },
+        Event::BlockAllocated {
+            block: memory.block,
+            pool,
+            memory_type: MemoryTypeIndex(2),
+            kind,
+            size: 1 << 20,
+        },
+        Event::Allocated(memory),
+        Event::Bound(first),
+        Event::Bound(second),
+        Event::Displaced { resource: shadows, by: bloom },
+        Event::Activated { resource: bloom },
+        Event::Unbound { resource: shadows },
+        Event::FrameEnd { number: 0 },
+    ];
+    Recording { header: header(), texts: texts(4), events }
+}
+
+#[test]
+fn the_file_of_version_1_with_resources_that_share_memory_is_read() {
+    is_read_and_written_as_before("version-1-shared-memory.altr", &shared_recording());
 }
 
 #[test]

@@ -7,4 +7,5 @@ mod events;
 mod files;
 mod golden;
 mod kinds;
+mod shared_memory;
 mod snapshots;

@@ -70,6 +70,12 @@ proptest! {
             let frames = |block: &allotment_trace::recording::Block| block.empty_since.map(|it| it.frame);
             prop_assert_eq!(frames(of), frames(block));
         }
+        prop_assert_eq!(&again.memories, &state.memories);
+        prop_assert_eq!(again.bound.len(), state.bound.len());
+        for (key, bound) in &state.bound {
+            let of = &again.bound[key];
+            prop_assert_eq!((of.is, of.bound.frame), (bound.is, bound.bound.frame));
+        }
         prop_assert_eq!(again.allocations.len(), state.allocations.len());
         for (key, live) in &state.allocations {
             let of = &again.allocations[key];

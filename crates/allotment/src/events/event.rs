@@ -121,6 +121,27 @@ pub struct Allocated {
     pub movable: bool,
 }
 
+/// A resource as it is bound to a part of an allocation. Part of [`Event::Bound`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundResource {
+    /// The resource. Its key is one that no allocation has.
+    pub resource: AllocationKey,
+    /// The allocation whose memory it is bound to.
+    pub memory: AllocationKey,
+    /// Bytes from the start of that allocation.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The debug name.
+    pub name: TextId,
+    /// Where the program made it, as `file:line:column`.
+    pub call_site: TextId,
+    /// The kind of resource.
+    pub kind: ResourceKind,
+    /// Its bytes are its own. Else they are those of a resource that overlaps it.
+    pub active: bool,
+}
+
 /// What a request asked for, beside its size, alignment and usage. Part of [`Event::Requested`].
 ///
 /// ```
@@ -424,6 +445,27 @@ pub enum Event {
         /// How many mappings there are from here on.
         count: u32,
     },
+    /// A resource was bound to a part of an allocation, [`Memory`](crate::memory::Memory) that several share. Those that
+    /// [`create_aliasing_buffer`](crate::Allocator::create_aliasing_buffer) creates are not among them: the program destroys
+    /// them by itself.
+    Bound(BoundResource),
+    /// A resource was destroyed that was [`Bound`](Self::Bound). What overlapped it stays inactive until it is activated.
+    Unbound {
+        /// The resource, whose key may be used again.
+        resource: AllocationKey,
+    },
+    /// A bound resource lost its bytes to another one, whose [`Activated`](Self::Activated) follows.
+    Displaced {
+        /// The resource, inactive from here on.
+        resource: AllocationKey,
+        /// Whose activation it was.
+        by: AllocationKey,
+    },
+    /// A bound resource that was inactive was given its bytes. What overlapped it is inactive.
+    Activated {
+        /// The resource.
+        resource: AllocationKey,
+    },
     /// The driver was asked for the budget of a heap.
     Budget {
         /// The heap.
@@ -555,6 +597,10 @@ impl Event {
             Self::Allocated(Allocated { name, category, .. }) | Self::Labelled { name, category, .. } => {
                 replace(name);
                 replace(category);
+            }
+            Self::Bound(BoundResource { name, call_site, .. }) => {
+                replace(name);
+                replace(call_site);
             }
             Self::Mark { text: name }
             | Self::PoolCreated { name, .. }

@@ -49,6 +49,7 @@ kinds! {
     Joined TimePassed Trimmed Maintained RoomReserved
     BlockAllocated BlockFreed BlockShared BlockResized
     Allocated Requested CallSite Labelled Movable FreeRequested Freed Exchanged Reserved Mapped
+    Bound Unbound Displaced Activated
     Budget Refused RefusedRequest Stalled Submitted Completed
     DescriptorHeapCreated DescriptorHeapDestroyed DescriptorsAllocated DescriptorsFreed
     RingCreated RingUsed RingDestroyed DeletionQueue

@@ -63,7 +63,8 @@ pub use codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
 pub use event::{
-    Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, RefusedRequest, RequestedOptions, TextId,
+    Allocated, AllocationKey, BlockId, BoundResource, Event, ObjectId, PoolId, RefusedRequest,
+    RequestedOptions, TextId,
 };
 pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};

@@ -10,6 +10,8 @@
 //!   allocated                 tag 3 │ pool │ record,  block │ shape,  offset,  requested,
 //!                                                     [occupied],  [name │ category],  [user data]
 //!   call site                 tag 4 │ pool │ record,  text
+//!   activated, unbound        tag 5, 6 │ pool │ record
+//!   displaced                 tag 7 │ pool │ record,  by
 //!   anything else             tag 0, and an event in `others`
 //! ```
 //!
@@ -27,6 +29,9 @@ const FREED: u64 = 1;
 const RELEASED: u64 = 2;
 const ALLOCATED: u64 = 3;
 const CALL_SITE: u64 = 4;
+const ACTIVATED: u64 = 5;
+const UNBOUND: u64 = 6;
+const DISPLACED: u64 = 7;
 
 /// The bits of a word's tag.
 const TAG_BITS: u32 = 4;
@@ -92,6 +97,15 @@ impl PackedEvents {
             Event::CallSite { allocation, site } if is_short(allocation) => {
                 self.words.push_all([key_word(CALL_SITE, allocation), site.0.into()]);
             }
+            Event::Activated { resource } if is_short(resource) => {
+                self.words.push(key_word(ACTIVATED, resource));
+            }
+            Event::Unbound { resource } if is_short(resource) => {
+                self.words.push(key_word(UNBOUND, resource));
+            }
+            Event::Displaced { resource, by } if is_short(resource) => {
+                self.words.push_all([key_word(DISPLACED, resource), by.0]);
+            }
             // The block's id begins with its pool, as the allocation's does.
             Event::Allocated(is) if is_short(is.allocation) && is.allocation.0 >> 32 == is.block.0 >> 32 => {
                 self.push_allocated(&is);
@@ -154,6 +168,9 @@ impl PackedEvents {
                 FREED => Event::Freed { allocation },
                 RELEASED => Event::FreeRequested { allocation },
                 CALL_SITE => Event::CallSite { allocation, site: TextId(next() as u32) },
+                ACTIVATED => Event::Activated { resource: allocation },
+                UNBOUND => Event::Unbound { resource: allocation },
+                DISPLACED => Event::Displaced { resource: allocation, by: AllocationKey(next()) },
                 ALLOCATED => Event::Allocated(unpack_allocated(allocation, next)),
                 _ => match others.next() {
                     Some(event) => event,
@@ -219,13 +236,16 @@ mod tests {
             u64::from(pool.checked_shr(shift).unwrap_or(0)) << 32 | u64::from(record)
         });
         let numbers = (any::<[u64; 4]>(), any::<[u32; 3]>(), any::<[u8; 4]>(), any::<[bool; 5]>());
-        (0..7_u8, key, numbers).prop_map(|(what, key, (a, b, c, flags))| {
+        (0..11_u8, key, numbers).prop_map(|(what, key, (a, b, c, flags))| {
             let allocation = AllocationKey(key);
             match what {
                 0 => Event::Freed { allocation },
                 1 => Event::FreeRequested { allocation },
                 2 => Event::CallSite { allocation, site: TextId(b[0]) },
                 3 => Event::PoolReset { pool: PoolId(b[0]) },
+                4 => Event::Activated { resource: allocation },
+                5 => Event::Unbound { resource: allocation },
+                6 => Event::Displaced { resource: allocation, by: AllocationKey(a[0]) },
                 _ => Event::Allocated(Allocated {
                     allocation,
                     // Of another tool the block need not be of the allocation's pool.

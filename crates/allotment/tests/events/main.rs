@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 mod descriptors;
+mod placed;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

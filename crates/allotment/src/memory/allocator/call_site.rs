@@ -8,6 +8,15 @@ use crate::memory::allocator::Allocator;
 use crate::memory::token::AllocationId;
 
 impl<D: Device> Allocator<D> {
+    /// Returns where the program makes a resource, if the allocator is to store it.
+    #[inline]
+    #[track_caller]
+    pub(in crate::memory) fn capture_call_site(&self) -> Option<CallSite> {
+        let call_sites = self.desc().call_sites;
+        let caller = Location::caller();
+        (call_sites != CallSites::None).then(|| CallSite::capture(call_sites, caller))
+    }
+
     /// Stores where the program made an allocation, if the allocator is to.
     #[inline]
     #[track_caller]
@@ -21,9 +30,6 @@ impl<D: Device> Allocator<D> {
     fn store_call_site(&self, allocation: AllocationId, location: &'static Location<'static>) {
         // Captured before the pool's lock is taken: it takes microseconds.
         let call_site = Some(CallSite::capture(self.desc().call_sites, location));
-        if self.is_placed(allocation) {
-            return self.note_call_site_of_placed(allocation, call_site);
-        }
         // Nothing is stored for an allocation that another thread has freed meanwhile, by a reset of its pool.
         if let Ok(slot) = self.slot_of(allocation) {
             slot.note_call_site(allocation.record, allocation.generation, call_site);

@@ -17,6 +17,7 @@ mod movability;
 mod new_block;
 mod offers;
 mod placed;
+mod placed_events;
 mod preview;
 mod release;
 mod subscribe;
@@ -95,6 +96,8 @@ pub struct Allocator<D: Device> {
     writers: Arc<Writers>,
     /// The resources that are placed in memory which they share.
     placed: Placed,
+    /// Held by the thread that announces the state to a reader: that of pools first, and then what is placed in their memory.
+    announcing: Mutex<()>,
 }
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
@@ -138,6 +141,7 @@ impl<D: Device> Allocator<D> {
         let events = EventLog::default();
         let heaps = Heaps::new(&device, &desc.heap_limits, desc.time.clone(), events.clone());
         let time = Time::new(desc.time.clone());
+        let placed = Placed::new(&events);
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);
         Ok(Self {
             pools: Pools::new(device, id, (heaps, time, events), desc),
@@ -150,7 +154,8 @@ impl<D: Device> Allocator<D> {
             reclaimable: Reclaimable::default(),
             descriptor_heaps: DescriptorHeaps::default(),
             writers: Arc::default(),
-            placed: Placed::default(),
+            placed,
+            announcing: Mutex::default(),
         })
     }
 

@@ -30,7 +30,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::choices::call_site::CallSite;
 use crate::device::{Device, ResourceKind};
+use crate::events::{AllocationKey, EventLog};
 use crate::memory::allocator::Allocator;
+use crate::memory::allocator::placed_events::{Described, PlacedEvents};
 use crate::memory::leak_report::Leak;
 use crate::memory::pool::{Label, PoolSlot};
 use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
@@ -50,10 +52,15 @@ pub(crate) struct Placed {
     state: Mutex<State>,
 }
 
-impl Default for Placed {
-    fn default() -> Self {
-        let (tenants, next_records) = (Slab::new(), Ahead::new());
-        let state = State { tenants, next_records, by_memory: HashMap::new(), displaced: Vec::new() };
+impl Placed {
+    pub(super) fn new(log: &EventLog) -> Self {
+        let state = State {
+            tenants: Slab::new(),
+            next_records: Ahead::new(),
+            by_memory: HashMap::new(),
+            displaced: Vec::new(),
+            events: PlacedEvents::new(log),
+        };
         Self { slot: OnceLock::new(), state: Mutex::new(state) }
     }
 }
@@ -67,6 +74,8 @@ struct State {
     by_memory: HashMap<AllocationId, Vec<u32>>,
     /// Those that an activation takes the bytes from. Kept, so that none allocates host memory.
     displaced: Vec<(u32, u32)>,
+    /// Each event is written under the lock of this, at its change.
+    events: PlacedEvents,
 }
 
 /// A placed resource.
@@ -78,6 +87,9 @@ struct Tenant {
     _kept: Arc<dyn Any + Send + Sync>,
     /// In the memory object, in whole atoms.
     bytes: Range<u64>,
+    /// From the start of the memory, as the program said.
+    offset: u64,
+    size: u64,
     kind: ResourceKind,
     label: Label,
     active: bool,
@@ -95,6 +107,7 @@ pub(in crate::memory) struct Placement<'a, D: Device> {
     pub(in crate::memory) location: MemoryLocation<D>,
     pub(in crate::memory) kind: ResourceKind,
     pub(in crate::memory) name: Option<Name>,
+    pub(in crate::memory) call_site: Option<CallSite>,
 }
 
 /// Whether the bytes of a new resource are its own.
@@ -169,7 +182,35 @@ impl State {
     }
 }
 
+impl Placed {
+    /// Announces all placed resources to a reader that has heard of their memory in an epoch, unless it knows them.
+    pub(super) fn announce(&self, epoch: u64) {
+        // Without a resource the slot may not exist, and is not needed.
+        let pool = self.slot.get().copied().flatten().unwrap_or(0);
+        let mut state = locked(&self.state);
+        let state = &mut *state;
+        let tenants = state.tenants.iter().map(|(record, tenant)| (key(pool, record), tenant.describe()));
+        state.events.announce(epoch, tenants);
+    }
+}
+
+/// Returns the key of a placed resource in events: no pool is in the slot of these.
+const fn key(pool: u32, record: u32) -> AllocationKey {
+    AllocationKey((pool as u64) << 32 | record as u64)
+}
+
 impl Tenant {
+    fn describe(&self) -> Described<'_> {
+        Described {
+            memory: self.memory.key(),
+            offset: self.offset,
+            size: self.size,
+            kind: self.kind,
+            active: self.active,
+            label: &self.label,
+        }
+    }
+
     /// Returns true if the two may not be active at once: of a linear and an optimal resource, whole pages of the granularity
     /// count, as Vulkan defines aliases.
     fn overlaps(&self, other: &Self, granularity: u64) -> bool {
@@ -204,7 +245,7 @@ impl<D: Device> Allocator<D> {
         &self,
         placement: Placement<'_, D>,
     ) -> Result<(Allocation, Tenancy), AllocationError> {
-        let Placement { memory, kept, location, kind, name } = placement;
+        let Placement { memory, kept, location, kind, name, call_site } = placement;
         let none_left = AllocationError::TooManyAllocations { limit: u32::MAX, name: ShortName::NONE };
         let pool = *self.placed.slot.get_or_init(|| self.pools.take_slot_of_placed());
         let pool = pool.ok_or(none_left)?;
@@ -229,12 +270,14 @@ impl<D: Device> Allocator<D> {
             state.tenants.skip();
         };
         let generation = record.generation();
-        let label = Label { name, user_data: 0, category, call_site: None };
+        let label = Label { name, user_data: 0, category, call_site };
         let mut tenant = Tenant {
             generation,
             memory,
             _kept: kept,
             bytes,
+            offset: location.offset - of_memory.offset,
+            size: location.size,
             kind,
             label,
             active: true,
@@ -260,6 +303,9 @@ impl<D: Device> Allocator<D> {
         });
         let record = state.tenants.insert(tenant);
         state.by_memory.entry(memory).or_default().push(record);
+        if let Some(tenant) = state.tenants.get(record) {
+            state.events.bound(key(pool, record), || tenant.describe());
+        }
         let tenancy = match (active, unsettled) {
             (false, _) => Tenancy::Inactive,
             (true, 0) => Tenancy::Settled,
@@ -326,7 +372,10 @@ impl<D: Device> Allocator<D> {
         let before = if let [before] = &displaced[..] { Some(id_of(before)) } else { None };
         state.displaced = displaced;
         match given {
-            Ok(_) => Ok(Activation { needs_barrier: true, before }),
+            Ok(_) => {
+                state.events.activated(id.key(), state.displaced.iter().map(|other| id_of(other).key()));
+                Ok(Activation { needs_barrier: true, before })
+            }
             Err(Busy::Read(read)) => Err(Refusal::Read(read)),
             Err(Busy::Written(other)) => {
                 let name_of = |id| state.tenant(id).and_then(|tenant| tenant.label.name.as_ref());
@@ -390,6 +439,7 @@ impl<D: Device> Allocator<D> {
             let mut state = locked(&self.placed.state);
             let Some(tenant) = state.tenant(id) else { return };
             let memory = tenant.memory;
+            state.events.unbound(id.key());
             if let Some(of_memory) = state.by_memory.get_mut(&memory) {
                 of_memory.retain(|&other| other != id.record);
                 if of_memory.is_empty() {
@@ -445,11 +495,6 @@ impl<D: Device> Allocator<D> {
         change: impl FnOnce(&mut Label) -> T,
     ) -> Option<T> {
         locked(&self.placed.state).tenant_mut(id).map(|tenant| change(&mut tenant.label))
-    }
-
-    /// Notes where the program created a placed resource.
-    pub(super) fn note_call_site_of_placed(&self, id: AllocationId, site: Option<CallSite>) {
-        _ = self.with_placed_label(id, |label| label.call_site = site);
     }
 
     /// Adds the live placed resources whose records `shows` wants to a list of leaks.

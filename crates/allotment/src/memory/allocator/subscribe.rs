@@ -12,6 +12,7 @@ use crate::memory::pool::refused_request;
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
 use crate::memory::token::Allocation;
+use crate::sync::locked;
 
 /// Returns why a request was refused, the bytes that there were, and the largest free range.
 fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
@@ -79,6 +80,8 @@ impl<D: Device> Allocator<D> {
 
     #[cold]
     fn announce(&self) {
+        // Else this thread could announce what is placed in memory that another one is about to announce.
+        let announcing = locked(&self.announcing);
         let epoch = self.events().epoch();
         for heap in 0..self.device().properties().heaps.len() {
             // A device has at most 16 heaps.
@@ -88,6 +91,8 @@ impl<D: Device> Allocator<D> {
         for index in 0..self.pools.slot_count() {
             self.announce_shards(index);
         }
+        self.placed.announce(epoch);
+        drop(announcing);
         if !self.events().parts().announce() {
             self.events().ask_for_state(epoch);
         }

@@ -17,6 +17,7 @@ use super::unique::Memory as MemoryKind;
 use super::{
     Buffer, BufferOrImage, Buffers, Image, Images, OwningAllocator, Resource, ResourceError, Unique,
 };
+use crate::choices::call_site::CallSite;
 use crate::device::{Device, Requirements};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Activation, Allocator, Placement, Tenancy};
@@ -274,10 +275,10 @@ impl<D: Device> OwningAllocator<D> {
             let source = AccessError::WrongAllocator { name: short_name };
             return Err(ResourceError::Placed { source, memory: memory.name_in_error() });
         }
-        let created = allocator.create_in_memory::<C>(memory, offset, info, name);
+        let call_site = allocator.capture_call_site();
+        let created = allocator.create_in_memory::<C>(memory, offset, info, (name, call_site));
         let (resource, tenancy) = created.map_err(|error| error.of(short_name))?;
         let id = resource.allocation().id();
-        allocator.note_call_site(id);
         let owned = self.own_new::<C>(resource);
         if tenancy == Tenancy::Unsettled {
             settle_later(&owned, id);
@@ -292,7 +293,7 @@ impl<D: Device> Allocator<D> {
         memory: &Memory<D>,
         offset: u64,
         info: &C::Info<'_>,
-        name: Name,
+        (name, call_site): (Name, Option<CallSite>),
     ) -> Result<(C::Token, Tenancy), ResourceError> {
         let requirements = C::requirements(self.device(), info).map_err(ResourceError::from)?;
         let allocation = &**memory.unique();
@@ -307,7 +308,8 @@ impl<D: Device> Allocator<D> {
         let (kind, name) = (requirements.kind, Some(name));
         let mut options = AllocationOptions::new(MemoryUsage::GpuOnly);
         options.name.clone_from(&name);
-        let entered = self.enter_placed(Placement { memory: allocation, kept, location, kind, name });
+        let entered =
+            self.enter_placed(Placement { memory: allocation, kept, location, kind, name, call_site });
         match entered {
             Ok((allocation, tenancy)) => {
                 let request = AllocationRequest::new(&requirements, &options);
