@@ -18,6 +18,7 @@ const TABS = [
   ["descriptors", "Descriptor heaps", drawDescriptors, () => view.model.columns.count("descriptors.from")],
   ["queues", "Queues and rings", drawQueues, () => view.model.columns.count("queue.from") + view.model.columns.count("ring.from")],
   ["happenings", "Refusals, stalls, marks", drawHappenings, () => view.happenings.all().length],
+  ["planned", "Planned offline", drawPlanned, null],
   ["advice", "Advice", drawAdvice, () => view.model.columns.count("advice.text")],
 ];
 

@@ -28,6 +28,7 @@ mod columns;
 mod lives;
 mod page;
 mod payload;
+mod planned;
 mod report;
 mod running;
 mod tables;

@@ -37,6 +37,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/chart.js"),
     include_str!("../assets/free.js"),
     include_str!("../assets/aliasing.js"),
+    include_str!("../assets/planned.js"),
     include_str!("../assets/latency.js"),
     include_str!("../assets/compare.js"),
     include_str!("../assets/lifetimes.js"),

@@ -13,6 +13,7 @@ use allotment_trace::recording::{
 
 use crate::columns::ColumnWriter;
 use crate::lives::{Lives, NEVER, ObjectLife, RangeLife, Sample};
+use crate::planned::Planned;
 use crate::tables;
 
 /// What a page shows.
@@ -23,6 +24,7 @@ pub(crate) struct Content<'a> {
     pub(crate) lives: Lives,
     pub(crate) leaks: Table,
     pub(crate) advice: Vec<String>,
+    pub(crate) planned: Planned,
 }
 
 /// Writes all columns. Columns of one table begin with its name and have equally many values.
@@ -37,6 +39,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     memory(lives, out)?;
     ranges(&lives.ranges, out)?;
     objects(lives, out)?;
+    content.planned.write(content.timeline, out)?;
     happenings(lives, out)
 }
 

@@ -8,11 +8,15 @@ use allotment_trace::recording::{Recording, State};
 use crate::lives::Lives;
 use crate::page;
 use crate::payload::Content;
+use crate::planned::Planned;
 
 /// Writes the page of a recording. The title is shown at its top.
 ///
 /// An event that contradicts those before it changes nothing; the page says how many there were. Sizes, offsets and times
-/// above 2^53 − 1 are shown as that number. It needs about 200 bytes for each allocation of the recording.
+/// above 2^53 − 1 are shown as that number. It needs about 400 bytes for each allocation of the recording.
+///
+/// The plans that the page shows, with all lifetimes known, are the same ones each time. They take some milliseconds, or a few
+/// seconds where a million allocations are hard to plan.
 ///
 /// # Errors
 ///
@@ -36,6 +40,7 @@ pub fn write_report(title: &str, recording: &Recording, out: impl Write) -> io::
         timeline: &timeline,
         lives,
         leaks: Leaks::at(&end, grouping).table(&timeline, grouping),
+        planned: Planned::of(&timeline),
         advice: advice(&end, &AdviceThresholds::default()).iter().map(ToString::to_string).collect(),
     };
     page::write(&content, out)

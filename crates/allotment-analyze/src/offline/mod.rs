@@ -20,10 +20,10 @@ use crate::timeline::{AllocationIndex, Timeline};
 pub use picture::{PlacedItem, PlanPicture};
 pub use planning::{PlanLimits, plan_all, proved};
 
-/// How often the greedy solver and then the search ask whether to stop, for all memory types: a second or two in all, and no
-/// time at all where the plans are optimal sooner.
-const GREEDY_CALLS: u64 = 4_000;
-const ALL_CALLS: u64 = GREEDY_CALLS + 20_000;
+/// How often the greedy solver and then the search ask whether to stop, for all memory types: some seconds in all, of which most
+/// recordings need a few milliseconds.
+const GREEDY_CALLS: u64 = 20_000;
+const ALL_CALLS: u64 = GREEDY_CALLS + 10_000;
 
 /// The allocations of one memory type, to be placed anew.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl OfflineMemory {
         Solver::new().greedy(&self.problem, u64::MAX, &mut plan);
         plan
     }
-    /// Returns a plan of each, as good as a second or two allow; the same ones at each call.
+    /// Returns a plan of each, as good as a few seconds allow; the same ones at each call.
     #[must_use]
     pub fn plan_all(memories: &[Self]) -> Vec<Plan> {
         let problems: Vec<_> = memories.iter().map(|memory| &memory.problem).collect();

@@ -17,7 +17,7 @@ use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_analyze::tables::{Cell, DescriptorHeapRow, Row, Table, allocation_cell, allocation_columns};
 use allotment_analyze::{
     AdviceThresholds, AllocationIndex, Cursor, Difference, Grouping, Holes, Lanes, Leaks, LifetimeEnd,
-    LifetimeRule, ReleaseLatency, Scope, Status, Timeline, advice,
+    LifetimeRule, OfflineMemory, ReleaseLatency, Scope, Status, Timeline, advice, proved,
 };
 use allotment_report::write_report;
 use allotment_trace::Collector;
@@ -57,7 +57,7 @@ fn assert_totals(page: &mut Chromium, recording: &Recording, t: usize) {
 }
 
 /// The lists below the block map, but for the advice, which not every recording has.
-const LISTS: [&str; 10] = [
+const LISTS: [&str; 11] = [
     "table",
     "leaks",
     "compare",
@@ -68,6 +68,7 @@ const LISTS: [&str; 10] = [
     "descriptors",
     "queues",
     "happenings",
+    "planned",
 ];
 
 #[test]
@@ -737,6 +738,64 @@ fn allocations_that_share_bytes_are_in_lanes_and_counted_once() {
 }
 
 #[test]
+fn plans_with_all_lifetimes_known_are_those_of_the_analysis_and_a_click_shows_an_allocation() {
+    let recording = recordings::program(120);
+    let Some(mut page) = open(&recording, "planned") else { return };
+    page.click_on("#tabs button[data-v=planned]");
+    let timeline = Timeline::new(&recording);
+    let memories = OfflineMemory::of(&timeline).unwrap();
+    let plans = OfflineMemory::plan_all(&memories);
+    assert!(memories.len() > 1);
+    let found: Vec<[u64; 5]> = serde_json::from_str(&page.text(
+        "JSON.stringify(plans(view.model).map(p => [p.type, p.allocations, p.recorded, p.peak, p.bound]))",
+    ))
+    .unwrap();
+    let expected = memories.iter().zip(&plans).map(|(memory, plan)| {
+        let allocations = memory.allocations.len() as u64;
+        [memory.memory_type.0.into(), allocations, memory.recorded_peak, plan.peak(), plan.lower_bound()]
+    });
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    let shown = page.text("$('plans').textContent");
+    assert!(plans.iter().all(|plan| shown.contains(&proved(plan))), "{shown}");
+
+    // Every rectangle is that of an allocation, and no two overlap.
+    let items: Vec<[u64; 4]> = serde_json::from_str(&page.text(
+        "(all => JSON.stringify(Array.from(all.from, (from, k) => [from, from + all.life[k], all.offset[k], all.size[k]])))(placedItems(view.model))",
+    ))
+    .unwrap();
+    assert_eq!(items.len(), memories.iter().map(|memory| memory.allocations.len()).sum::<usize>());
+    assert!(page.value("(all => all.from.every((from, k) => (i => view.model.requested[i] === all.size[k] && view.model.name(i) === (view.model.text(all.name[k]) || view.model.name(i)))(rangeFrom(view.model, from))))(placedItems(view.model))") == true);
+    let first = &items[..memories[0].allocations.len()];
+    for (at, a) in first.iter().enumerate() {
+        for b in &first[at + 1..] {
+            let apart = a[1] <= b[0] || b[1] <= a[0] || a[2] + a[3] <= b[2] || b[2] + b[3] <= a[2];
+            assert!(apart, "{a:?} and {b:?}");
+        }
+    }
+
+    // The largest rectangle, under the pointer and clicked.
+    page.value(
+        "globalThis.large = (all => { let best = 0; for (let k = 1; k < plans(view.model)[0].drawn; k++) if (all.size[k] * all.life[k] > all.size[best] * all.life[best]) best = k; \
+         const box = document.querySelector('#panel canvas.plot'); box.scrollIntoView({ block: 'center' }); const at = box.getBoundingClientRect(), { x } = timeScale(at.width), p = plans(view.model)[0]; \
+         return { k: best, x: at.left + x(all.from[best] + all.life[best] / 2), y: at.top + (1 - (all.offset[best] + all.size[best] / 2) / p.peak) * (PLAN_HEIGHT - 22) + 2 }; })(placedItems(view.model))",
+    );
+    page.settle();
+    let at = (page.number("large.x"), page.number("large.y"));
+    page.hover(at);
+    let tip = page.text("$('tip').textContent");
+    assert!(page.value("!$('tip').hidden") == true && tip.contains("planned at offset"), "{tip}");
+    page.picture("10-planned.png");
+    page.click(at);
+    assert!(
+        page.value("view.selected.range === rangeFrom(view.model, placedItems(view.model).from[large.k])")
+            == true
+    );
+    page.value("view.theme = 'dark'; applyColours()");
+    page.settle();
+    page.picture("10-planned-dark.png");
+}
+
+#[test]
 fn the_histogram_of_releases_is_the_analysis_of_the_recording() {
     let recording = recordings::program(200);
     let Some(mut page) = open(&recording, "releases") else { return };
@@ -791,7 +850,7 @@ fn each_list_has_a_key_and_the_help_says_which() {
     let Some(mut page) = open(&recordings::program(60), "advice") else { return };
     let tabs: Vec<String> =
         serde_json::from_str(&page.text("JSON.stringify(TABS.map(([name]) => name))")).unwrap();
-    assert_eq!(tabs.len(), 11);
+    assert_eq!(tabs.len(), 12);
     for (tab, key) in tabs.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"]) {
         page.key(key, false);
         assert_eq!(page.text("view.tab"), *tab, "{key}");
@@ -799,7 +858,8 @@ fn each_list_has_a_key_and_the_help_says_which() {
         assert_eq!(shown, *tab, "{key}");
     }
     // The lists after the tenth are next to it; there is none after the last.
-    for (key, tab) in [(".", &tabs[10]), (".", &tabs[10]), (",", &tabs[9]), (",", &tabs[8])] {
+    let next = [(".", &tabs[10]), (".", &tabs[11]), (".", &tabs[11]), (",", &tabs[10]), (",", &tabs[9])];
+    for (key, tab) in next {
         page.key(key, false);
         assert_eq!(page.text("view.tab"), *tab, "{key}");
     }
@@ -838,6 +898,7 @@ fn a_recording_without_events_says_what_is_not_there() {
         ("descriptors", "no descriptor heaps"),
         ("queues", "no deletion queues"),
         ("happenings", "no refusals"),
+        ("planned", "nothing to plan"),
     ] {
         page.value(&format!("showTab('{tab}')"));
         page.settle();
