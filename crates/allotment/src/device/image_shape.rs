@@ -50,6 +50,10 @@ pub struct ImageShape {
     /// ([`write_image_from_host`](super::ImageDevice::write_image_from_host)): `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`, or
     /// `WriteToSubresource` where the texture is in memory for it.
     pub is_host_writable: bool,
+    /// Whether a write of some of its texels cannot be the first use of a subresource whose bytes were another resource's, since
+    /// only one of all of them, a clear or a discard makes it valid: so it is with the render targets and depth buffers of
+    /// Direct3D 12.
+    pub begins_whole: bool,
 }
 
 /// A box of texels of one aspect of a subresource.
@@ -82,7 +86,7 @@ impl ImageShape {
     pub const fn new(extent: [u32; 3], texels: TexelLayout) -> Self {
         let (mip_levels, array_layers, samples) = (1, 1, 1);
         let (transfer_usage, whole_levels, is_sampled) = (TransferUsage::all(), false, true);
-        let is_host_writable = false;
+        let (is_host_writable, begins_whole) = (false, false);
         let dimension = if extent[2] > 1 { ImageDimension::D3 } else { ImageDimension::D2 };
         let format = 0;
         Self {
@@ -97,6 +101,7 @@ impl ImageShape {
             whole_levels,
             is_sampled,
             is_host_writable,
+            begins_whole,
         }
     }
 

@@ -51,12 +51,23 @@ pub struct Submission<'a, D: Device> {
     /// Parts of exclusive resources that the queue's family hands over after the copies, also after those of earlier
     /// submissions to the queue.
     pub releases: &'a [OwnershipTransfer<'a, D>],
+    /// Bytes that are copied may have been those of another resource until now: the queue makes what was written to that one
+    /// visible first, by an aliasing barrier on Direct3D 12. On Vulkan the memory barrier before all copies does so.
+    pub aliases: bool,
 }
 
 impl<D: Device> Default for Submission<'_, D> {
     /// Returns a submission without waits and without copies.
     fn default() -> Self {
-        Self { waits: &[], copies: &[], image_copies: &[], full_images: &[], acquires: &[], releases: &[] }
+        Self {
+            waits: &[],
+            copies: &[],
+            image_copies: &[],
+            full_images: &[],
+            acquires: &[],
+            releases: &[],
+            aliases: false,
+        }
     }
 }
 
@@ -102,6 +113,7 @@ impl<D: Device> fmt::Debug for Submission<'_, D> {
             .field("full_images", &self.full_images)
             .field("acquires", &self.acquires)
             .field("releases", &self.releases)
+            .field("aliases", &self.aliases)
             .finish()
     }
 }

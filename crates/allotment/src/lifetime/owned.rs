@@ -78,6 +78,11 @@ impl<T: Send + 'static> Owned<T> {
         }
     }
 
+    /// Sets the bytes that statistics count for the value once it is retired.
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
     /// Returns an owner of another value, which retires it to the same queue.
     pub(crate) fn own_beside<U: Send + 'static>(&self, value: U) -> Owned<U> {
         Owned::new(value, 0, Arc::clone(&self.home))

@@ -1,12 +1,13 @@
 //! What a leak report says, and where it goes. When one is made: `allocator/leaks.rs`.
 
 use core::fmt;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::choices::call_site::CallSite;
 use crate::device::{MemoryTypeIndex, ResourceKind};
-use crate::memory::Name;
 use crate::memory::descriptors::LeakedDescriptors;
+use crate::memory::{AllocationId, Name};
 
 /// A live allocation, as a leak report shows it.
 ///
@@ -45,6 +46,10 @@ pub struct Leak {
     /// The name of the [memory](crate::memory::Memory) in which the resource is placed, if it is. Its bytes are those of that
     /// memory, which a report lists beside it where the program holds it too.
     pub placed_in: Option<Name>,
+    /// By which what is placed in it finds it: two may have one name, or none.
+    pub(crate) id: AllocationId,
+    /// The memory in which it is placed, and the offset there.
+    pub(crate) place: Option<(AllocationId, u64)>,
 }
 
 impl fmt::Display for Leak {
@@ -131,17 +136,32 @@ impl LeakReport {
     pub fn is_empty(&self) -> bool {
         self.leaks.is_empty() && self.descriptors.is_empty()
     }
+
+    /// Returns the bytes of all allocations, each once: those of memory that is in the list are those of what is placed there, and
+    /// where it is not, what is placed there may overlap.
+    fn bytes(&self) -> u64 {
+        let (placed, others): (Vec<_>, Vec<_>) = self.leaks.iter().partition(|leak| leak.place.is_some());
+        let listed: HashSet<_> = others.iter().map(|leak| leak.id).collect();
+        let places = placed.iter().filter_map(|leak| Some((leak.place?, leak.size)));
+        let mut ranges: Vec<_> = places
+            .filter(|((memory, _), _)| !listed.contains(memory))
+            .map(|((memory, start), size)| (memory, start, start + size))
+            .collect();
+        ranges.sort_unstable();
+        let mut bytes: u64 = others.iter().map(|leak| leak.size).sum();
+        let mut before = None;
+        for (memory, start, end) in ranges {
+            let counted = before.filter(|(last, _)| *last == memory).map_or(start, |(_, end)| start.max(end));
+            bytes += end.saturating_sub(counted);
+            before = Some((memory, end.max(counted)));
+        }
+        bytes
+    }
 }
 
 impl fmt::Display for LeakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Bytes of memory that is in the list are not counted once more for what is placed there.
-        let is_listed = |memory: &Name| {
-            let mut others = self.leaks.iter().filter(|leak| leak.placed_in.is_none());
-            others.any(|leak| leak.name.as_ref() == Some(memory))
-        };
-        let counted = self.leaks.iter().filter(|leak| !leak.placed_in.as_ref().is_some_and(is_listed));
-        let bytes: u64 = counted.map(|leak| leak.size).sum();
+        let bytes = self.bytes();
         let what = match self.moment {
             LeakMoment::AllocatorDropped => "were never freed",
             LeakMoment::LastGpuDropped => "are alive after the last `Gpu` was dropped",

@@ -61,9 +61,9 @@ pub mod blocks {
 pub mod d3d12 {
     pub use super::resource::d3d12::AllocatorExt;
 }
-/// Buffers, images and plain memory as type parameters, which few programs name.
+/// Buffers, images and plain allocations as type parameters, which few programs name.
 pub mod kinds {
-    pub use super::resource::{BufferOrImage, Buffers, Images, MemoryKind as Memory};
+    pub use super::resource::{Allocations, BufferOrImage, Buffers, Images};
 }
 /// Names of allocations and pools.
 pub mod names {

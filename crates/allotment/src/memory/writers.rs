@@ -1,4 +1,4 @@
-//! Which uploader has copies to a resource on their way, and what is being read.
+//! Which uploader has copies to a resource on their way, what is being read, and which placed resources the CPU accesses.
 //!
 //! ```text
 //!   a write begins ──► its last copy is submitted ──► handed over      of an exclusive resource, by a queue of another family
@@ -10,6 +10,9 @@
 //! A copy names the state that an image is in, which is that after the copies that were staged before. So a second uploader
 //! may not stage any meanwhile: it could submit first. A read names it as well. And what a queue has written of an exclusive
 //! resource is undefined to all families but its own until it is handed over.
+//!
+//! A placed resource is marked as well while the CPU accesses its bytes, and for as long as a [`Transfer`](crate::memory::Transfer)
+//! waits for a copy: what overlaps it is not activated meanwhile, and what does not is.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::collections::HashMap;
@@ -28,7 +31,7 @@ pub(crate) struct Writers {
     last: AtomicU32,
     /// Those that are marked.
     marked: Mutex<HashMap<AllocationId, Marked>>,
-    /// Notified when a read was submitted.
+    /// Notified when a read was submitted, and when the last access by the CPU is over.
     submitted: Condvar,
 }
 
@@ -37,6 +40,8 @@ struct Marked {
     writer: WriterId,
     writes: u32,
     reads: u32,
+    /// Accesses by the CPU, of a placed resource.
+    accesses: u32,
 }
 
 /// Another uploader has copies to the resource on their way.
@@ -48,14 +53,18 @@ pub(crate) struct OtherWriter;
 pub(crate) enum Busy {
     /// An uploader writes it, or has copies to it on their way.
     Written(AllocationId),
-    /// A copy out of it is being submitted.
-    Read(AllocationId),
+    /// A copy out of it is being submitted, or the CPU accesses its bytes. That is soon over.
+    Accessed(AllocationId),
 }
 
 impl Marked {
     /// Refuses what another uploader writes.
     fn of(&mut self, writer: WriterId) -> Result<&mut Self, OtherWriter> {
         if self.writes > 0 && self.writer != writer { Err(OtherWriter) } else { Ok(self) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.writes == 0 && self.reads == 0 && self.accesses == 0
     }
 }
 
@@ -96,7 +105,14 @@ impl Writers {
         Ok(ReadMark { writers: Arc::clone(self), resource })
     }
 
-    /// Calls `work` unless one of the resources is marked. None of them is marked meanwhile.
+    /// Marks a placed resource as accessed by the CPU. Waits for nothing: whether its bytes are its own is asked after this.
+    pub(crate) fn access(&self, resource: AllocationId) -> AccessMark<'_> {
+        locked(&self.marked).entry(resource).or_default().accesses += 1;
+        AccessMark { writers: self, resource }
+    }
+
+    /// Calls `work` unless one of the resources is marked. None of them is marked meanwhile. `work` locks nothing but the states of
+    /// an image, a lock under which no other is taken.
     pub(crate) fn while_unmarked<T>(
         &self,
         mut resources: impl Iterator<Item = AllocationId>,
@@ -105,15 +121,15 @@ impl Writers {
         let all = locked(&self.marked);
         let busy = resources.find_map(|resource| match all.get(&resource)? {
             Marked { writes: 1.., .. } => Some(Busy::Written(resource)),
-            Marked { .. } => Some(Busy::Read(resource)),
+            Marked { .. } => Some(Busy::Accessed(resource)),
         });
         busy.map_or_else(|| Ok(work()), Err)
     }
 
-    /// Waits until no copy out of a resource is being submitted. The caller holds no lock.
-    pub(crate) fn wait_until_read(&self, resource: AllocationId) {
+    /// Waits until no copy out of a resource is being submitted, and the CPU does not access it. The caller holds no lock.
+    pub(crate) fn wait_until_accessed(&self, resource: AllocationId) {
         let mut all = locked(&self.marked);
-        while all.get(&resource).is_some_and(|marked| marked.reads > 0) {
+        while all.get(&resource).is_some_and(|marked| marked.reads > 0 || marked.accesses > 0) {
             all = self.submitted.wait(all).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -122,7 +138,7 @@ impl Writers {
         let mut all = locked(&self.marked);
         if let Some(marked) = all.get_mut(&resource) {
             unmark(marked);
-            if marked.writes == 0 && marked.reads == 0 {
+            if marked.is_over() {
                 all.remove(&resource);
             }
         }
@@ -154,6 +170,25 @@ impl Clone for WriteMark {
 impl Drop for WriteMark {
     fn drop(&mut self) {
         self.writers.unmark(self.resource, |marked| marked.writes -= 1);
+    }
+}
+
+/// While it lives, no other resource gets the bytes of the placed one.
+pub(crate) struct AccessMark<'a> {
+    writers: &'a Writers,
+    resource: AllocationId,
+}
+
+impl Drop for AccessMark<'_> {
+    fn drop(&mut self) {
+        let mut left = 0;
+        self.writers.unmark(self.resource, |marked| {
+            marked.accesses -= 1;
+            left = marked.accesses;
+        });
+        if left == 0 {
+            self.writers.submitted.notify_all();
+        }
     }
 }
 

@@ -215,7 +215,9 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
-    /// A part of a mip level is written whose state is not known, so that its other texels could not be kept.
+    /// A part of a mip level is written whose state is not known, so that its other texels could not be kept. Or the image is a
+    /// render target or a depth buffer of Direct3D 12 that was [activated](crate::memory::Resource::activate): its first write
+    /// is one of the whole level.
     UnknownState {
         /// The mip level.
         mip_level: u32,

@@ -467,10 +467,13 @@ impl<D: Device> Write<'_, D> {
                 Ok(D::ImageState::default())
             }
             SubresourceState::Known(state) => Ok(state),
-            SubresourceState::Unknown => {
-                if self.is_whole(part) && device.discards_from_any_state() {
-                    return Ok(D::ImageState::default());
-                }
+            SubresourceState::Lost(state) if self.is_whole(part) || !self.part.shape.begins_whole => {
+                Ok(state)
+            }
+            SubresourceState::Unknown if self.is_whole(part) && device.discards_from_any_state() => {
+                Ok(D::ImageState::default())
+            }
+            SubresourceState::Lost(_) | SubresourceState::Unknown => {
                 let (mip_level, array_layer) = (region.mip_level, region.array_layer);
                 Err(UploadError::UnknownState { mip_level, array_layer, name: ShortName::NONE })
             }

@@ -57,6 +57,15 @@ pub(crate) trait Hook: Debug + Send + Sync + 'static {
     /// Is called before work is submitted, with the points that it waits for.
     fn submits(&self, _queue: QueueIndex, _waits: &[TimelinePoint]) {}
 
+    /// Is called before that, with what the submission says of its bytes.
+    fn aliases(&self, _aliases: bool) {}
+
+    /// Returns whether images keep their states when they lose their bytes, and begin with a write of a whole mip level then: as
+    /// the render targets of Direct3D 12.
+    fn keeps_states(&self) -> bool {
+        false
+    }
+
     /// Is called when a wait has timed out, with its time.
     fn timed_out(&self, _timeout: Duration) {}
 }
@@ -218,11 +227,13 @@ unsafe impl<H: Hook> ImageDevice for HookedDevice<H> {
     }
 
     fn image_shape(&self, desc: &ImageDesc) -> ImageShape {
-        self.inner.image_shape(desc)
+        let mut shape = self.inner.image_shape(desc);
+        shape.begins_whole = self.hook.keeps_states();
+        shape
     }
 
     fn discards_from_any_state(&self) -> bool {
-        self.inner.discards_from_any_state()
+        self.inner.discards_from_any_state() && !self.hook.keeps_states()
     }
 
     fn queues_share_image(&self, desc: &ImageDesc) -> bool {
@@ -270,6 +281,7 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
     ) -> Result<TimelineValue, DeviceError> {
         assert_eq!(submission.full_images.len(), 0, "no images are moved here");
         self.hook.reached(Point::BeforeSubmit);
+        self.hook.aliases(submission.aliases);
         self.hook.submits(queue, submission.waits);
         let copies: Vec<BufferCopy<'_, SimulatedGpu>> = submission
             .copies
@@ -310,6 +322,7 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
             image_copies: &image_copies,
             releases: &releases,
             acquires: &acquires,
+            aliases: submission.aliases,
             ..Submission::default()
         };
         // SAFETY: the caller's promise.

@@ -18,6 +18,7 @@ mod moved;
 mod observed;
 mod other_gpu;
 mod placed;
+mod placed_states;
 mod races;
 mod reads;
 mod refused;

@@ -17,7 +17,8 @@ use allotment::memory::{
 };
 use allotment::upload::{ReadError, UploadError};
 use allotment::{
-    Alignment, AllocationError, AllocatorDesc, Gpu, MemoryUsage, PoolDesc, Requirements, ResourceKind,
+    Alignment, AllocationError, AllocationOptions, AllocatorDesc, Gpu, MemoryUsage, PoolDesc, Requirements,
+    ResourceKind,
 };
 
 use crate::rig::{QUEUE, Rig};
@@ -315,6 +316,71 @@ fn what_is_forgotten_in_memory_is_reported_with_its_call_site_and_the_name_of_th
 }
 
 #[test]
+fn a_leak_report_counts_each_byte_of_memory_once_whatever_its_name() {
+    let rig = Rig::new();
+    let first_line = || {
+        let report = LeakReport::of_device(&rig.device).to_string();
+        report.lines().next().unwrap().to_owned()
+    };
+    let allocate =
+        |options: &AllocationOptions| rig.gpu.allocate_memory(&Requirements::new(8 * KIB), options).unwrap();
+    let before = LeakReport::of_device(&rig.device).leaks.len();
+    assert_eq!(before, 0);
+    // Without a name, and two of one name, of which the program drops one.
+    let unnamed = allocate(&MemoryUsage::GpuOnly.into());
+    let [kept, dropped] = [(); 2].map(|()| allocate(&MemoryUsage::GpuOnly.with_name("shared")));
+    let in_each = [&unnamed, &kept, &dropped].map(|memory| rig.buffer_in(memory, 0, 4 * KIB, "one"));
+    assert_eq!(first_line(), format!("6 allocations of {} bytes are alive:", 24 * KIB));
+    drop(dropped);
+    assert_eq!(first_line(), format!("5 allocations of {} bytes are alive:", 20 * KIB));
+    drop((unnamed, kept));
+    // These overlap, and nothing else says what their memory is.
+    let memory = allocate(&MemoryUsage::GpuOnly.with_name("shared"));
+    let over = [(0, 4), (2, 4), (3, 1), (7, 1)];
+    let over = over.map(|(at, size)| rig.buffer_in(&memory, at * KIB, size * KIB, "over"));
+    drop(memory);
+    assert_eq!(first_line(), format!("7 allocations of {} bytes are alive:", (3 * 4 + 7) * KIB));
+    drop((in_each, over));
+    rig.finish();
+}
+
+#[test]
+fn the_bytes_of_memory_are_pending_once_nothing_keeps_it() {
+    // The last to go: the memory, or what is placed there, which may be retired with its only recording.
+    for last in ["memory", "resource", "resource of one recording"] {
+        let rig = Rig::new();
+        let memory = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+        let [one, other] = [0, 4].map(|at| rig.buffer_in(&memory, at * KIB, KIB, "one"));
+        let queue = rig.gpu.deletion_queue();
+        let before = queue.statistics();
+        assert_eq!(before.bytes, 0);
+        let recording = rig.gpu.record("may use them");
+        let id = recording.id();
+        drop(other);
+        assert_eq!(queue.statistics().bytes, 0, "{last}");
+        if last == "memory" {
+            drop(one);
+            assert_eq!(queue.statistics().bytes, 0);
+            drop(memory);
+        } else {
+            drop(memory);
+            assert_eq!(queue.statistics().bytes, 0, "{last}");
+            if last == "resource" {
+                drop(one);
+            } else {
+                // SAFETY: there is no command in it, nor in any other.
+                unsafe { one.retire_with(id) };
+            }
+        }
+        assert_eq!(queue.statistics().bytes, 8 * KIB, "{last}");
+        drop(recording);
+        assert_eq!(rig.gpu.reclaim().bytes, 8 * KIB, "{last}");
+        assert_eq!(rig.gpu.allocator().statistics().allocation_bytes, 0);
+        rig.finish();
+    }
+}
+
+#[test]
 fn a_trim_leaves_what_is_placed_where_it_is() {
     let rig = Rig::new();
     let allocator = rig.gpu.allocator();
@@ -458,6 +524,32 @@ fn an_inactive_resource_is_refused_by_every_safe_call_that_reaches_its_bytes() {
     first.read(0, &mut bytes).unwrap();
     assert_eq!(bytes, [1; 64], "nothing was written");
     drop((first, second));
+    rig.finish();
+}
+
+#[test]
+fn what_does_not_overlap_is_activated_while_a_transfer_waits_for_the_gpu() {
+    let rig = Rig::new();
+    let [first, second] = overlapping(&rig, MemoryUsage::GpuOnly);
+    let [third, fourth] = overlapping(&rig, MemoryUsage::GpuOnly);
+    let mut transfer = Transfer::new(rig.gpu.allocator(), QUEUE, 4 * KIB).unwrap().through_the_queue();
+    let before = rig.device.submitted(QUEUE);
+    rig.device.pause_queues();
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| first.with_raw(|raw| transfer.upload_to(raw, 0, &[1; 64])));
+        while rig.device.submitted(QUEUE) == before {
+            thread::yield_now();
+        }
+        // This would wait for ever: the queues go on after it.
+        assert!(fourth.activate().unwrap().needs_barrier);
+        let activated = scope.spawn(|| second.activate());
+        assert!(first.is_active() && !activated.is_finished(), "the transfer still uses the bytes");
+        rig.device.resume_queues();
+        sent.join().unwrap().unwrap();
+        assert!(activated.join().unwrap().unwrap().needs_barrier);
+    });
+    assert!(!first.is_active() && second.is_active());
+    drop((first, second, third, fourth, transfer));
     rig.finish();
 }
 

@@ -119,6 +119,10 @@ impl Recording<'_> {
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
         // Buffers decay to `COMMON` after each list, so the states of the last one say nothing.
         self.scratch.states.clear();
+        if submission.aliases {
+            // SAFETY: the list is being recorded, and the barrier names no resource.
+            unsafe { self.list.ResourceBarrier(&[aliasing()]) };
+        }
         for copy in submission.copies.iter().filter(|copy| copy.size > 0) {
             match self.scratch.staging.clone().filter(|_| copy.from == copy.to) {
                 Some(staging) => self.copy_within(copy, &staging),
@@ -359,6 +363,15 @@ fn copied_in(direction: CopyDirection) -> D3D12_RESOURCE_STATES {
 
 fn cuboid([left, top, front]: [u32; 3], [width, height, depth]: [u32; 3]) -> D3D12_BOX {
     D3D12_BOX { left, top, front, right: left + width, bottom: top + height, back: front + depth }
+}
+
+/// A barrier between any resources that share bytes.
+fn aliasing() -> D3D12_RESOURCE_BARRIER {
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_ALIASING,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Aliasing: core::mem::ManuallyDrop::default() },
+    }
 }
 
 pub(super) fn transition(

@@ -142,6 +142,8 @@ fn shape(info: &ResourceInfo<'_>) -> ImageShape {
     };
     // `CopyTextureRegion` copies whole subresources of depth and stencil.
     shape.whole_levels = shape.texels.is_depth_stencil();
+    let targets = D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
+    shape.begins_whole = info.desc.Flags.0 & targets.0 != 0;
     shape.is_sampled = !desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE);
     shape
 }

@@ -12,6 +12,7 @@ use crate::device::{
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Label, PoolSlot};
 use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
+use crate::memory::writers::AccessMark;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName};
 
 impl RawPlace {
@@ -19,6 +20,16 @@ impl RawPlace {
     pub(crate) fn check_bound(&self) -> Result<(), AccessError> {
         if self.moved { Err(AccessError::Moved { name: ShortName::NONE }) } else { Ok(()) }
     }
+}
+
+/// Keeps a place as it is: no thread resets the pool, moves the allocation, or gives the bytes of a placed resource to another.
+#[expect(dead_code, reason = "held until dropped")]
+pub(in crate::memory) enum Held<'a> {
+    /// Of a pool that may be reset, or of an allocation that may be moved.
+    Pool(RwLockReadGuard<'a, ()>),
+    /// Of a placed resource. A mark and no lock, since one lock would be that of all placed resources of the allocator, and some
+    /// accesses wait for the GPU.
+    Placed(AccessMark<'a>),
 }
 
 /// Returns the record of an allocation. The caller holds the lock, or has the allocation's handle.
@@ -77,11 +88,16 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn hold(
         &self,
         allocation: &Allocation,
-    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+    ) -> Result<(RawPlace, Option<Held<'_>>), AccessError> {
         let id = allocation.id();
         let (slot, record) = self.slot_and_record(allocation)?;
         let changes = id.pool >= self.pools.default_pool_count() || record.is_movable();
-        let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
+        let guard = changes.then(|| {
+            if self.is_placed(id) {
+                return Held::Placed(self.writers.access(id));
+            }
+            Held::Pool(slot.changes.read().unwrap_or_else(PoisonError::into_inner))
+        });
         // Read after the guard is taken: a location from before could have been moved away from, or freed, until then.
         Ok((self.raw_place(allocation)?, guard))
     }
@@ -90,7 +106,7 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn hold_for_writing(
         &self,
         allocation: &Allocation,
-    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+    ) -> Result<(RawPlace, Option<Held<'_>>), AccessError> {
         let held = self.hold(allocation)?;
         self.check_tenancy(allocation, &held.0)?;
         if held.0.unsettled {
@@ -104,7 +120,7 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn hold_for_reading(
         &self,
         allocation: &Allocation,
-    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+    ) -> Result<(RawPlace, Option<Held<'_>>), AccessError> {
         let held = self.hold(allocation)?;
         self.check_tenancy(allocation, &held.0)?;
         if held.0.arriving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }

@@ -11,7 +11,7 @@ use crate::log::event;
 use crate::memory::allocator::Allocator;
 use crate::memory::leak_report::{Leak, LeakHandler, LeakMoment, LeakReport};
 use crate::memory::pool::{Detail, Label, PoolState};
-use crate::memory::token::Record;
+use crate::memory::token::{AllocationId, Record};
 use crate::sync::locked;
 
 impl LeakReport {
@@ -84,13 +84,14 @@ impl<D: Device> Allocator<D> {
     /// Returns the live allocations whose records `shows` wants, largest first.
     pub(in crate::memory) fn leaks_where(&self, shows: impl Fn(&Record) -> bool) -> Vec<Leak> {
         let mut leaks = Vec::new();
-        for slot in self.pools.slots() {
+        for (pool, slot) in self.pools.indexed_slots() {
             let leak = |state: &PoolState<D>, record, detail: &Detail| {
                 let Label { name, user_data, category, call_site } = state.label(record).clone();
-                let size = slot.records.get(record).filter(|it| shows(it))?.size();
+                let entry = slot.records.get(record).filter(|it| shows(it))?;
+                let generation = entry.generation();
                 Some(Leak {
                     name,
-                    size,
+                    size: entry.size(),
                     kind: detail.kind(),
                     category,
                     user_data,
@@ -98,6 +99,8 @@ impl<D: Device> Allocator<D> {
                     memory_type: state.sets[usize::from(detail.set)].memory_type,
                     call_site,
                     placed_in: None,
+                    id: AllocationId { allocator: self.id(), pool, record, generation },
+                    place: None,
                 })
             };
             slot.each_live(leak, |leak| leaks.push(leak));

@@ -15,8 +15,15 @@
 //!
 //! - Of resources that overlap, at most one is active. What overlaps is what the APIs call aliased: bytes, the atoms of memory
 //!   that is not coherent, and pages of `bufferImageGranularity` between linear and optimal resources.
-//! - A flag in the record says that a resource is inactive or unsettled. It is changed while no thread accesses bytes of a placed
-//!   resource by the CPU, and while no upload to what becomes inactive is on its way.
+//! - A flag in the record says that a resource is inactive or unsettled. A resource becomes inactive while no thread accesses its
+//!   bytes by the CPU, and while no copy to it or out of it is on its way.
+//! - The states of an image are those of a new one before the flag says that it is active. So no copy is recorded for an image
+//!   that just got its bytes with the state that it was in before it lost them.
+//!
+//! # Locks
+//!
+//! That of the placed resources comes first, then that of the [marks](crate::memory::writers), then that of an image's states. No
+//! other is taken under the last two; events are written under the first.
 //!
 //! # Cost
 //!
@@ -26,7 +33,7 @@
 use core::any::Any;
 use core::ops::Range;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::choices::call_site::CallSite;
 use crate::device::{Device, ResourceKind};
@@ -70,12 +77,22 @@ struct State {
     /// By record.
     tenants: Slab<Tenant>,
     next_records: Ahead<Record>,
-    /// The records of those in each memory.
-    by_memory: HashMap<AllocationId, Vec<u32>>,
+    /// Those in each memory.
+    by_memory: HashMap<AllocationId, InMemory>,
     /// Those that an activation takes the bytes from. Kept, so that none allocates host memory.
     displaced: Vec<(u32, u32)>,
     /// Each event is written under the lock of this, at its change.
     events: PlacedEvents,
+}
+
+/// The resources in one memory.
+#[derive(Debug, Default)]
+struct InMemory {
+    records: Vec<u32>,
+    /// Those that the program has not released. The last that is released is the one with which statistics count the bytes.
+    kept_by: usize,
+    /// The program has released the memory itself.
+    is_released: bool,
 }
 
 /// A placed resource.
@@ -147,8 +164,16 @@ pub struct Activation {
     ///
     /// On Vulkan a memory barrier, from all commands and their writes to all commands and accesses; for an image it is the one
     /// that changes its layout from `UNDEFINED`. On Direct3D 12 an aliasing barrier to the resource, and after that a discard, a
-    /// clear or a copy of the whole of a render target or a depth buffer. What other queues do with the bytes is waited for, by a
-    /// semaphore or a fence.
+    /// clear or a copy of the whole of a render target or a depth buffer.
+    ///
+    /// A barrier orders the work of one queue. Where another queue used the bytes before, the submission also waits for the points
+    /// of those uses, on the GPU: those that the program got when it submitted them, or all that
+    /// [`SubmissionTracker::submitted`](crate::lifetime::SubmissionTracker::submitted) returns once they are submitted. A
+    /// [`Frame`](crate::gpu::Frame) does not know of them: what it waits for by itself are uploads.
+    ///
+    /// No barrier has to be recorded where the first use is an upload: it is accepted only once the GPU is done with what was
+    /// there, and it brings the barrier with it. From then on the image is in the state that the upload leaves it in, and a
+    /// barrier from `UNDEFINED`, or a discard, would lose the texels.
     pub needs_barrier: bool,
     /// The only resource to which the bytes belonged, for an aliasing barrier from that one. `None` where they belonged to none
     /// or to several: from any.
@@ -176,8 +201,8 @@ impl State {
         of: &'a Tenant,
         granularity: u64,
     ) -> impl Iterator<Item = (u32, &'a Tenant)> {
-        let of_memory = self.by_memory.get(&of.memory).into_iter().flatten();
-        let tenants = of_memory.filter_map(|&record| Some((record, self.tenants.get(record)?)));
+        let of_memory = self.by_memory.get(&of.memory).map_or(&[][..], |in_memory| &in_memory.records[..]);
+        let tenants = of_memory.iter().filter_map(|&record| Some((record, self.tenants.get(record)?)));
         tenants.filter(move |&(_, other)| !core::ptr::eq(other, of) && of.overlaps(other, granularity))
     }
 }
@@ -223,8 +248,8 @@ impl Tenant {
 
 /// Why an activation has to wait, or is refused.
 enum Refusal {
-    /// For a read that is being submitted.
-    Read(AllocationId),
+    /// For an access by the CPU, or a read that is being submitted.
+    Accessed(AllocationId),
     Access(AccessError),
 }
 
@@ -302,7 +327,9 @@ impl<D: Device> Allocator<D> {
             ..of_memory
         });
         let record = state.tenants.insert(tenant);
-        state.by_memory.entry(memory).or_default().push(record);
+        let in_memory = state.by_memory.entry(memory).or_default();
+        in_memory.records.push(record);
+        in_memory.kept_by += 1;
         if let Some(tenant) = state.tenants.get(record) {
             state.events.bound(key(pool, record), || tenant.describe());
         }
@@ -315,24 +342,32 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Gives a placed resource its bytes. The caller sees to it that they are [settled](Self::settle_placed) once the GPU is done
-    /// with what it was given until now, if a barrier is needed.
-    pub(in crate::memory) fn activate_placed(&self, id: AllocationId) -> Result<Activation, AccessError> {
+    /// with what it was given until now, if a barrier is needed. `forget` says that the contents are lost: it is called where a
+    /// barrier is needed, before the bytes are the resource's own. It locks nothing but the states of an image.
+    pub(in crate::memory) fn activate_placed(
+        &self,
+        id: AllocationId,
+        forget: impl Fn(),
+    ) -> Result<Activation, AccessError> {
         let slot = self.slot_of(id)?;
         loop {
-            // Waits for threads that write or read bytes of a placed resource by the CPU.
-            let read = match self.try_to_activate(slot, id) {
+            let accessed = match self.try_to_activate(slot, id, &forget) {
                 Err(Refusal::Access(error)) => return Err(error),
                 Ok(activation) => return Ok(activation),
-                Err(Refusal::Read(read)) => read,
+                Err(Refusal::Accessed(accessed)) => accessed,
             };
-            // A call of the driver submits the read. With no lock held, since the thread that reads may take them.
-            self.writers.wait_until_read(read);
+            // A call of the driver submits a read, and a transfer waits for the GPU. With no lock held, since the thread that
+            // does so may take them.
+            self.writers.wait_until_accessed(accessed);
         }
     }
 
-    fn try_to_activate(&self, slot: &PoolSlot<D>, id: AllocationId) -> Result<Activation, Refusal> {
-        // Waits for threads that write or read bytes of a placed resource by the CPU.
-        let _alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
+    fn try_to_activate(
+        &self,
+        slot: &PoolSlot<D>,
+        id: AllocationId,
+        forget: impl Fn(),
+    ) -> Result<Activation, Refusal> {
         let mut state = locked(&self.placed.state);
         let state = &mut *state;
         let tenant = state.tenant_mut(id).ok_or(Refusal::Access(AccessError::Stale))?;
@@ -341,6 +376,7 @@ impl<D: Device> Allocator<D> {
         }
         tenant.is_announced = true;
         if tenant.active {
+            forget();
             tenant.unsettled += 1;
             let entry = slot.records.get(id.record).ok_or(Refusal::Access(AccessError::Stale))?;
             entry.set_tenancy(false, true);
@@ -352,8 +388,11 @@ impl<D: Device> Allocator<D> {
         let active = state.overlapping(tenant, self.granularity()).filter(|(_, other)| other.active);
         displaced.extend(active.map(|(record, other)| (record, other.generation)));
         let id_of = |&(record, generation): &(u32, u32)| AllocationId { record, generation, ..id };
-        // No upload to one of them and no read is on its way, which would come after the activation, or begins in between.
+        // No upload to one of them and no read is on its way, which would come after the activation, or begins in between; and no
+        // thread writes or reads their bytes by the CPU.
         let given = self.writers.while_unmarked(displaced.iter().map(id_of), || {
+            // First: from the change on, copies of other threads are recorded with the states.
+            forget();
             let set = |(record, change): (u32, fn(&mut Tenant))| {
                 let (tenant, entry) = (state.tenants.get_mut(record)?, slot.records.get(record)?);
                 change(tenant);
@@ -376,7 +415,7 @@ impl<D: Device> Allocator<D> {
                 state.events.activated(id.key(), state.displaced.iter().map(|other| id_of(other).key()));
                 Ok(Activation { needs_barrier: true, before })
             }
-            Err(Busy::Read(read)) => Err(Refusal::Read(read)),
+            Err(Busy::Accessed(other)) => Err(Refusal::Accessed(other)),
             Err(Busy::Written(other)) => {
                 let name_of = |id| state.tenant(id).and_then(|tenant| tenant.label.name.as_ref());
                 let other = name_of(other).map_or(OtherName::NONE, |name| OtherName::new(name.as_str()));
@@ -427,6 +466,27 @@ impl<D: Device> Allocator<D> {
         if self.is_active(id) { Ok(()) } else { Err(self.inactive(id)) }
     }
 
+    /// Notes that the program released a placed resource. Returns the bytes that are freed with it: those of the memory, if nothing
+    /// else keeps that.
+    pub(in crate::memory) fn release_placed(&self, id: AllocationId) -> u64 {
+        let memory = {
+            let mut state = locked(&self.placed.state);
+            let Some(memory) = state.tenant(id).map(|tenant| tenant.memory) else { return 0 };
+            let Some(in_memory) = state.by_memory.get_mut(&memory) else { return 0 };
+            in_memory.kept_by = in_memory.kept_by.saturating_sub(1);
+            (in_memory.is_released && in_memory.kept_by == 0).then_some(memory)
+        };
+        memory.and_then(|memory| self.info_of(memory).ok()).map_or(0, |info| info.size)
+    }
+
+    /// Notes that the program released memory. Returns true if no resource keeps it that the program has not released.
+    pub(in crate::memory) fn release_memory(&self, memory: AllocationId) -> bool {
+        let mut state = locked(&self.placed.state);
+        let Some(in_memory) = state.by_memory.get_mut(&memory) else { return true };
+        in_memory.is_released = true;
+        in_memory.kept_by == 0
+    }
+
     /// Ends a placed resource, which is destroyed. Does nothing with an id of anything else.
     #[cold]
     pub(super) fn free_placed(&self, id: AllocationId) {
@@ -441,8 +501,8 @@ impl<D: Device> Allocator<D> {
             let memory = tenant.memory;
             state.events.unbound(id.key());
             if let Some(of_memory) = state.by_memory.get_mut(&memory) {
-                of_memory.retain(|&other| other != id.record);
-                if of_memory.is_empty() {
+                of_memory.records.retain(|&other| other != id.record);
+                if of_memory.records.is_empty() {
                     state.by_memory.remove(&memory);
                 }
             }
@@ -507,6 +567,7 @@ impl<D: Device> Allocator<D> {
             for (record, tenant) in state.tenants.iter() {
                 let Some(entry) = slot.records.get(record).filter(|it| shows(it)) else { continue };
                 let Label { name, user_data, category, call_site } = tenant.label.clone();
+                let place = entry.read(&slot.objects);
                 of_memory.push(tenant.memory);
                 leaks.push(Leak {
                     name,
@@ -515,9 +576,11 @@ impl<D: Device> Allocator<D> {
                     category,
                     user_data,
                     pool: None,
-                    memory_type: entry.read(&slot.objects).memory_type,
+                    memory_type: place.memory_type,
                     call_site,
                     placed_in: None,
+                    id: AllocationId { allocator: self.id(), pool, record, generation: tenant.generation },
+                    place: Some((tenant.memory, place.offset)),
                 });
             }
         }

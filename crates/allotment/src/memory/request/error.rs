@@ -482,7 +482,9 @@ pub enum AccessError {
         /// Name of the resource, if it has one.
         name: ShortName,
     },
-    /// The resource cannot be activated: uploads to another one are on their way, to bytes of both. Submit the uploads first.
+    /// The resource cannot be activated: uploads to another one are on their way, to bytes of both. Submit the uploads first. For
+    /// what is [streamed](crate::upload::UploadHandle::streamed), wait for its handle. An exclusive resource that a queue of another family wrote is also handed over first: by the next
+    /// submission to a queue of the family that uses it, as a frame makes it.
     BeingWritten {
         /// Name of the other one, if it has one.
         other: OtherName,
@@ -579,6 +581,9 @@ name_in_error!(
     inner: []
 );
 
+/// What is done before an activation.
+const FIRST: &str = "submit them first; wait for the handle of what is streamed, and hand an exclusive resource over by a submission to the queue that uses it";
+
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = self.name() {
@@ -621,9 +626,9 @@ impl fmt::Display for AccessError {
             ),
             Self::BeingWritten { other, .. } => match other.get() {
                 Some(other) => {
-                    write!(f, "uploads to {other:?} are on their way to the same bytes, submit them first")
+                    write!(f, "uploads to {other:?} are on their way to the same bytes, {FIRST}")
                 }
-                None => write!(f, "uploads are on their way to the same bytes, submit them first"),
+                None => write!(f, "uploads are on their way to the same bytes, {FIRST}"),
             },
             Self::MissingUsage { missing, .. } => {
                 write!(f, "the buffer was created without {missing}, add the usage to its description")

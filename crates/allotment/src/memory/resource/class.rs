@@ -122,6 +122,10 @@ pub trait BufferOrImage<D: Device>:
     #[doc(hidden)]
     fn reset_states(states: &Self::States);
 
+    /// Says that the contents are lost, though not the states.
+    #[doc(hidden)]
+    fn lose_contents(states: &Self::States);
+
     /// Wraps a relocatable resource for the list of its defragmenter.
     #[doc(hidden)]
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D>
@@ -141,6 +145,8 @@ impl<D: Device> BufferOrImage<D> for Buffers {
     }
 
     fn reset_states((): &()) {}
+
+    fn lose_contents((): &()) {}
 
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
         Member::Buffer(cell)
@@ -167,6 +173,10 @@ impl<D: Device> BufferOrImage<D> for Images {
 
     fn reset_states(states: &Self::States) {
         locked(states).set_all(SubresourceState::Initial);
+    }
+
+    fn lose_contents(states: &Self::States) {
+        locked(states).lose_texels();
     }
 
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {

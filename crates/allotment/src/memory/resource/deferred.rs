@@ -299,7 +299,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// No other recording uses the resource, nor does an uploader that was given it as a target.
     pub unsafe fn retire_with(mut self, recording: RecordingId) {
         if let Owner::Pinned(resource, _) = &mut self.owner {
-            resource.allocator().note_released(resource.allocation());
+            release(resource);
             // SAFETY: as the caller promises.
             unsafe { resource.retire_value_with(recording) };
         }
@@ -314,8 +314,11 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
 
     /// Says that the contents of a pinned resource are lost. Its state stays where the API keeps it.
     pub(super) fn forget_contents(&self, and_state: bool) {
-        if let (Owner::Pinned(_, states), true) = (&self.owner, and_state) {
-            C::reset_states(states);
+        match &self.owner {
+            Owner::Pinned(_, states) if and_state => C::reset_states(states),
+            Owner::Pinned(_, states) => C::lose_contents(states),
+            // Only a pinned one is placed.
+            Owner::Relocatable(_) => {}
         }
     }
 
@@ -472,6 +475,9 @@ impl<D: Device> Image<D> {
     /// ([`Movability::Recreated`](crate::memory::Movability::Recreated)), where parts of it are in different states, or
     /// where the application [said so](Self::forget_state). A relocatable image is not moved then.
     ///
+    /// A placed image that was [activated](super::Resource::activate) is as one that was created at that moment: `None`. On
+    /// Direct3D 12 it is in the state that it was in when it lost its bytes, and has no texels.
+    ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
     /// # use allotment::prelude::*;
@@ -557,12 +563,21 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Resource<D, C> {
     #[inline(never)]
     fn drop(&mut self) {
         // Before the owner retires it. That of a relocatable resource is dropped with its cell, which does the same.
-        if let Owner::Pinned(resource, _) = &self.owner {
-            // Without one, it was retired with a recording.
-            if let Some(resource) = resource.value() {
-                resource.allocator().note_released(resource.allocation());
-            }
+        if let Owner::Pinned(resource, _) = &mut self.owner {
+            release(resource);
         }
+    }
+}
+
+/// Notes that the program released a pinned resource, whose owner retires it next.
+fn release<D: Device, C: BufferOrImage<D>>(resource: &mut Owned<Unique<D, C>>) {
+    // Without a value, it was retired with a recording.
+    let Some(raw) = resource.value() else { return };
+    let (allocator, allocation) = (raw.allocator(), raw.allocation());
+    allocator.note_released(allocation);
+    if allocator.is_placed(allocation.id()) {
+        let bytes = allocator.release_placed(allocation.id());
+        resource.set_bytes(bytes);
     }
 }
 

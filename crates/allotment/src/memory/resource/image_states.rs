@@ -29,6 +29,9 @@ pub(crate) enum SubresourceState<S> {
     Copying,
     /// The state, once all submitted work has completed.
     Known(S),
+    /// In this state, and without texels: the image is placed, and its bytes were those of another resource since. Where an image
+    /// keeps its state through that.
+    Lost(S),
     /// Not known: the application said that it changes. A copy of a whole subresource may still discard what is there.
     Unknown,
 }
@@ -92,7 +95,7 @@ impl<S: Copy + PartialEq> ImageStates<S> {
     pub(super) fn whole(&self) -> Option<S> {
         // A list always has two that differ: `set` drops it otherwise.
         match self.states {
-            States::Same(SubresourceState::Known(state)) => Some(state),
+            States::Same(SubresourceState::Known(state) | SubresourceState::Lost(state)) => Some(state),
             _ => None,
         }
     }
@@ -125,6 +128,24 @@ impl<S: Copy + PartialEq> ImageStates<S> {
     /// Sets what is known of the whole image.
     pub(super) fn set_all(&mut self, state: SubresourceState<S>) {
         self.states = States::Same(state);
+    }
+
+    /// Says that the texels of the whole image are lost, though not its states.
+    pub(super) fn lose_texels(&mut self) {
+        let lose = |state: &mut SubresourceState<S>| {
+            if let SubresourceState::Known(known) = *state {
+                *state = SubresourceState::Lost(known);
+            }
+        };
+        match &mut self.states {
+            States::Same(state) => lose(state),
+            States::Each(states) => {
+                states.iter_mut().for_each(lose);
+                if let Some(&first) = states.first().filter(|first| states.iter().all(|it| it == *first)) {
+                    self.states = States::Same(first);
+                }
+            }
+        }
     }
 
     /// Returns whether all subresources of a box are in this state, or any of them.
@@ -205,6 +226,7 @@ mod tests {
         prop_oneof![
             Just(SubresourceState::Initial),
             (0..3_u8).prop_map(SubresourceState::Known),
+            (0..3_u8).prop_map(SubresourceState::Lost),
             Just(SubresourceState::Unknown),
         ]
     }
@@ -218,6 +240,14 @@ mod tests {
             let mut states = ImageStates::new(levels, layers);
             let mut model = vec![SubresourceState::Initial; (levels * layers) as usize];
             for (level, level_end, layer, layer_end, state) in sets {
+                if level == level_end && layer == layer_end {
+                    states.lose_texels();
+                    for known in &mut model {
+                        if let SubresourceState::Known(state) = *known {
+                            *known = SubresourceState::Lost(state);
+                        }
+                    }
+                }
                 states.set(level..level_end, layer..layer_end, state);
                 for (at, known) in model.iter_mut().enumerate() {
                     let (at_level, at_layer) = (at as u32 % levels, at as u32 / levels);
@@ -229,7 +259,11 @@ mod tests {
                     prop_assert_eq!(states.of(at as u32 % levels, at as u32 / levels), *known);
                 }
                 let whole = match model[0] {
-                    SubresourceState::Known(state) if model.iter().all(|other| *other == model[0]) => Some(state),
+                    SubresourceState::Known(state) | SubresourceState::Lost(state)
+                        if model.iter().all(|other| *other == model[0]) =>
+                    {
+                        Some(state)
+                    }
                     _ => None,
                 };
                 prop_assert_eq!(states.whole(), whole);

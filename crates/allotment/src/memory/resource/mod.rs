@@ -55,7 +55,7 @@ pub use self::mapped::MappedBuffer;
 pub use self::owning_allocator::OwningAllocator;
 pub use self::placed::Memory;
 pub use self::transfer::{Transfer, TransferError};
-pub use self::unique::{Memory as MemoryKind, OwnedAllocation, Unique};
+pub use self::unique::{Allocations, OwnedAllocation, Unique};
 
 // For programs: resources that are moved, which `defragmentation` names.
 pub use self::relocation::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::placed::Kept;
 use super::{
-    Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, MemoryKind, OwnedAllocation,
+    Allocations, Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, OwnedAllocation,
     RawBuffer, RawImage, RawResource, Resource, ResourceError, Unique,
 };
 use crate::device::{Device, Requirements};
@@ -60,7 +60,7 @@ fn types_of_resources<D: Device>() -> [TypeId; 4] {
     [
         TypeId::of::<Unique<D, Buffers>>(),
         TypeId::of::<Unique<D, Images>>(),
-        TypeId::of::<Unique<D, MemoryKind>>(),
+        TypeId::of::<Unique<D, Allocations>>(),
         TypeId::of::<Arc<Kept<D>>>(),
     ]
 }
@@ -243,7 +243,7 @@ impl<D: Device> OwningAllocator<D> {
         let allocation = self.allocator.allocate(requirements, options)?;
         // A pass that moved it could free the old place while a queue still reads there.
         self.allocator.pin(&allocation);
-        Ok(self.own_new::<MemoryKind>(allocation))
+        Ok(self.own_new::<Allocations>(allocation))
     }
 
     /// Takes ownership of a buffer of the allocator. It is [never moved](Unique) from now on.

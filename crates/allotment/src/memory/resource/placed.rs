@@ -13,7 +13,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::unique::Memory as MemoryKind;
+use super::unique::Allocations;
 use super::{
     Buffer, BufferOrImage, Buffers, Image, Images, OwningAllocator, Resource, ResourceError, Unique,
 };
@@ -29,6 +29,9 @@ use crate::memory::{
 
 /// Memory that resources are placed in, at offsets that the program chooses: one beside the other, or several over the same
 /// bytes. A clone is another reference to the same memory.
+///
+/// It owns one allocation. Not to be confused with a device's handle of a memory object
+/// ([`MemoryDevice::Memory`](crate::device::MemoryDevice::Memory)), which many allocations share.
 ///
 /// Buffers and images in it are made by [`Gpu::create_buffer_in`](crate::Gpu::create_buffer_in) and
 /// [`Gpu::create_image_in`](crate::Gpu::create_image_in). They are used as all others are, and keep the memory. It is freed once
@@ -58,12 +61,16 @@ pub struct Memory<D: Device> {
 struct Owner<D: Device>(Owned<Arc<Kept<D>>>);
 
 /// What the owner and the resources in the memory keep.
-pub(super) struct Kept<D: Device>(Unique<D, MemoryKind>);
+pub(super) struct Kept<D: Device>(Unique<D, Allocations>);
 
 impl<D: Device> Drop for Owner<D> {
     fn drop(&mut self) {
         let Kept(memory) = &**self.0;
         memory.allocator().note_released(memory);
+        // What is placed there, and alive, keeps them.
+        let is_last = memory.allocator().release_memory(memory.id());
+        let bytes = if is_last { memory.bytes() } else { 0 };
+        self.0.set_bytes(bytes);
     }
 }
 
@@ -85,7 +92,7 @@ impl<D: Device> Memory<D> {
         &self.owner.0
     }
 
-    fn unique(&self) -> &Unique<D, MemoryKind> {
+    fn unique(&self) -> &Unique<D, Allocations> {
         let Kept(memory) = &**self.kept();
         memory
     }
@@ -151,7 +158,8 @@ impl<D: Device> Memory<D> {
 
 impl<D: Device> OwningAllocator<D> {
     /// Allocates memory for [resources that are placed in it](Memory). [`Requirements::or`] describes what serves several of them
-    /// in turn; memory of the kind [`Unknown`](crate::ResourceKind::Unknown) takes buffers and images on every device.
+    /// in turn; memory of the kind [`Unknown`](crate::ResourceKind::Unknown) takes buffers and images on every device. The memory
+    /// stays where it is: an option that it may be [moved](AllocationOptions::with_movability) is ignored.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -191,14 +199,15 @@ impl<D: Device> OwningAllocator<D> {
                 }
             }
             let memory = Kept(Unique::of_own(allocator, allocation));
-            let bytes = memory.0.bytes();
-            let owned = self.deletion_queue().own_sized(Arc::new(memory), bytes);
+            let owned = self.deletion_queue().own(Arc::new(memory));
             return Ok(Memory { owner: Arc::new(Owner(owned)) });
         }
     }
 
     /// Creates a buffer `offset` bytes into [memory](Memory). It is as every other buffer, but for its memory: it keeps that, and
-    /// is never moved.
+    /// is never moved. The CPU reaches it by [`Buffer::write`] and [`Buffer::read`] where the memory is
+    /// [for that](MemoryUsage::Upload). There is no [`MappedBuffer`](super::MappedBuffer) in memory: its bytes are written without
+    /// a look at whose they are.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -345,13 +354,21 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     }
 
     /// Gives the resource the bytes of its place in [memory](Memory), and takes them from those that overlap it. Returns which
-    /// barrier the program records before it uses the resource. Its contents are undefined then, and the
-    /// [state](Image::state) of an image is that of a new one. On Direct3D 12 an image keeps its state, as the API has it.
+    /// barrier the program records before it uses the resource. Its contents are undefined then, and an image cannot be read until
+    /// it is written, or its state is [set](Image::set_state): its [state](Image::state) is that of a new one. On Direct3D 12 an
+    /// image keeps its state, as the API has it, and the first upload to a render target or a depth buffer is one of a whole mip
+    /// level.
     ///
     /// A new resource is active unless one that overlaps it is. The library's own copies and the CPU's writes and reads are refused
     /// while a resource is [inactive](AccessError::Inactive). After an activation, reads are served at once, and writes
     /// are refused until [the GPU is done](AccessError::Unsettled) with what was recorded and submitted before: uploads are
-    /// submitted ahead of the recording that has the barrier, and would overwrite what it still uses.
+    /// submitted ahead of the recording that has the barrier, and would overwrite what it still uses. So a resource that is activated
+    /// anew in every frame, with frames in flight, never gets to the point where it is written by an upload: the program's own
+    /// commands write it. Until an activation is over, [statistics](crate::lifetime::DeletionQueue::statistics) of the deletion
+    /// queue count it as one object without bytes.
+    ///
+    /// Waits for calls of other threads that access the bytes of what would lose them: the CPU's writes and reads, a
+    /// [`Transfer`](super::Transfer), reads that are being submitted. What does not overlap is not waited for.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -375,16 +392,17 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::BeingWritten`] while uploads to a resource that would lose its bytes are not submitted. Nothing has changed.
+    /// [`AccessError::BeingWritten`] while uploads to a resource that would lose its bytes are not submitted, or what was written of
+    /// an exclusive one is not handed over. Nothing has changed.
     pub fn activate(&self) -> Result<Activation, AccessError> {
         self.with_owned(|owned, _| {
             let (allocator, id) = (owned.allocator(), owned.allocation().id());
             if !allocator.is_placed(id) {
                 return Ok(Activation::NONE);
             }
-            let activation = allocator.activate_placed(id)?;
+            let discards = allocator.device().discards_from_any_state();
+            let activation = allocator.activate_placed(id, || self.forget_contents(discards))?;
             if activation.needs_barrier {
-                self.forget_contents(allocator.device().discards_from_any_state());
                 settle_later(owned, id);
             }
             Ok(activation)
@@ -408,5 +426,57 @@ struct Settles<D: Device> {
 impl<D: Device> Drop for Settles<D> {
     fn drop(&mut self) {
         self.allocator.settle_placed(self.id);
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "simulated")]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+    use crate::AllocatorDesc;
+    use crate::device::BufferDesc;
+    use crate::device::simulated::{Profile, SimulatedGpu};
+    use crate::lifetime::{DeletionQueue, SubmissionTracker};
+
+    fn never() {
+        panic!("nothing is lost");
+    }
+
+    #[test]
+    fn contents_are_forgotten_before_the_bytes_are_those_of_the_resource() {
+        let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+        let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+        let queue = DeletionQueue::new(&SubmissionTracker::new(device).unwrap());
+        let memory = OwningAllocator::new(&allocator, &queue).unwrap();
+        let options = MemoryUsage::GpuOnly.with_name("shared");
+        let shared = memory.allocate_memory(&Requirements::new(4096), &options).unwrap();
+        let [first, second] = ["first", "second"]
+            .map(|name| memory.create_buffer_in(&shared, 0, &BufferDesc::new(4096), name).unwrap());
+        let is_inactive = |of: &Buffer<SimulatedGpu>| {
+            // Read as other threads do, which record copies: without the lock that is held now.
+            of.with_owned(|owned, _| {
+                let (slot, record) = allocator.slot_and_record(owned.allocation()).unwrap();
+                record.read(&slot.objects).inactive
+            })
+        };
+        let forgotten = Cell::new(0);
+        let forget = || {
+            forgotten.set(forgotten.get() + 1);
+            assert!(!is_inactive(&first) && is_inactive(&second));
+        };
+        assert!(allocator.activate_placed(second.id(), forget).unwrap().needs_barrier);
+        assert!(is_inactive(&first) && !is_inactive(&second));
+        assert_eq!(forgotten.get(), 1);
+        // Neither by one that is active already nor by one that is refused.
+        assert!(!allocator.activate_placed(second.id(), never).unwrap().needs_barrier);
+        let writers = allocator.writers();
+        let written = writers.write(second.id(), writers.new_writer());
+        assert!(matches!(
+            allocator.activate_placed(first.id(), never),
+            Err(AccessError::BeingWritten { .. })
+        ));
+        drop(written);
     }
 }

@@ -459,10 +459,13 @@ impl<'a, D: Device> Transfer<'a, D> {
             buffer.check_queue(self.allocator.device(), self.queue)?;
             // The application's own buffer is used where there is one: memory that is dedicated to it takes no second
             // one.
-            return self.copy_buffer(direction, buffer.handle(), offset, size);
+            // What is placed may have its bytes since a moment ago.
+            let aliases = self.allocator.is_placed(place.allocation.id());
+            return self.copy_buffer(direction, (buffer.handle(), offset), size, aliases);
         }
         let (around, before) = self.buffer_around(&held, usage)?;
-        let copied = self.copy_buffer(direction, &around, before + offset, size);
+        // A buffer over bytes that are those of something else.
+        let copied = self.copy_buffer(direction, (&around, before + offset), size, true);
         // SAFETY: created in this function; the queue has completed its copy, has never seen it, or is lost.
         unsafe { self.allocator.device().destroy_buffer(around) };
         copied
@@ -498,9 +501,9 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn copy_buffer(
         &self,
         direction: Direction,
-        other: &D::Buffer,
-        offset: u64,
+        (other, offset): (&D::Buffer, u64),
         size: u64,
+        aliases: bool,
     ) -> Result<(), TransferError> {
         let [up, down] = &*self.staging;
         let copy = match direction {
@@ -516,7 +519,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let others = (0..device.properties().queues.len() as u8).map(QueueIndex);
         let last = |queue| TimelinePoint { queue, value: device.submitted(queue) };
         let waits: Vec<_> = others.filter(|queue| *queue != self.queue).map(last).collect();
-        let submission = Submission { waits: &waits, copies: &[copy], ..Submission::default() };
+        let submission = Submission { waits: &waits, copies: &[copy], aliases, ..Submission::default() };
         // SAFETY: the ranges lie in both buffers, as was checked and as chunks are no larger than staging;
         // the buffers live until the wait below is over, or the device is lost.
         let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;

@@ -47,11 +47,11 @@ impl<D: Device> Kind<D> for Images {
     }
 }
 
-/// Marks memory without a resource of the allocator.
+/// Marks allocations: memory without a resource of the allocator.
 #[derive(Debug)]
-pub enum Memory {}
+pub enum Allocations {}
 
-impl<D: Device> Kind<D> for Memory {
+impl<D: Device> Kind<D> for Allocations {
     type Token = Allocation;
 
     fn allocation(token: &Allocation) -> &Allocation {
@@ -76,7 +76,7 @@ impl<D: Device> Kind<D> for Memory {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// use allotment::memory::Unique;
-/// use allotment::memory::kinds::{Buffers, Memory};
+/// use allotment::memory::kinds::{Allocations, Buffers};
 ///
 /// let raw = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("staging"))?;
 /// let staging = Unique::<_, Buffers>::new(&allocator, raw)?;
@@ -84,7 +84,7 @@ impl<D: Device> Kind<D> for Memory {
 /// drop(staging); // destroyed at once: no queue uses it
 ///
 /// let raw = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("heap"))?;
-/// let memory = Unique::<_, Memory>::new(&allocator, raw)?;
+/// let memory = Unique::<_, Allocations>::new(&allocator, raw)?;
 /// println!("at byte {}", allocator.location(&memory)?.offset); // used like the token
 /// drop(memory);
 /// assert_eq!(allocator.statistics().allocations, 0);
@@ -115,7 +115,7 @@ pub struct Unique<D: Device, K: Kind<D>> {
 /// assert_eq!(gpu.reclaim().count, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub type OwnedAllocation<D> = Owned<Unique<D, Memory>>;
+pub type OwnedAllocation<D> = Owned<Unique<D, Allocations>>;
 
 impl<D: Device, K: Kind<D>> Unique<D, K> {
     /// Takes ownership of a token of `allocator`.

@@ -527,8 +527,13 @@ impl<D: Device> LaneState<D> {
         queue: QueueIndex,
         staging: &MappedBuffer<D>,
         recording: Recording,
+        is_placed: impl Fn(AllocationId) -> bool,
         submit: impl FnOnce(QueueIndex, &Submission<'_, D>) -> Result<TimelineValue, DeviceError>,
     ) -> Result<TimelinePoint, NotSubmitted<DeviceError>> {
+        let buffers = self.copies.iter().map(|copy| copy.target);
+        let mut targets = buffers.chain(self.images.iter().map(|image| image.mark.resource()));
+        // What is placed may have its bytes since a moment ago.
+        let aliases = targets.any(is_placed);
         let mut copies = reuse_capacity(mem::take(&mut self.copy_scratch));
         let mut image_copies = reuse_capacity(mem::take(&mut self.image_scratch));
         copies.extend(self.copies.iter().map(|copy| BufferCopy {
@@ -558,6 +563,7 @@ impl<D: Device> LaneState<D> {
             waits: &self.waits,
             copies: &copies,
             image_copies: &image_copies,
+            aliases,
             ..Submission::default()
         };
         // Inside the recording's submission, which gives the recording back where the queue refuses the batch.
@@ -677,7 +683,8 @@ impl<D: Device> Lane<D> {
         let mut ending = Ending { state, queue: self.queue, device, point: None };
         let submit = |queue, work: &Submission<'_, D>| submit(device, queue, work);
         let is_streamed = !ending.state.has_awaited;
-        match ending.state.submit_batch(self.queue, staging.get(), recording, submit) {
+        let is_placed = |target| memory.allocator().is_placed(target);
+        match ending.state.submit_batch(self.queue, staging.get(), recording, is_placed, submit) {
             Ok(point) => {
                 ending.point = Some(point);
                 if is_streamed {

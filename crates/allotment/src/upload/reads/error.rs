@@ -49,7 +49,8 @@ pub enum ReadError {
         /// Name of the image, if it has one.
         name: ShortName,
     },
-    /// Nothing was written to a mip level by way of the library, and no state was [set](crate::memory::Image::set_state).
+    /// Nothing was written to a mip level by way of the library, and no state was [set](crate::memory::Image::set_state), since the
+    /// image was created or [activated](crate::memory::Resource::activate).
     NoTexels {
         /// The mip level.
         mip_level: u32,

@@ -495,14 +495,21 @@ impl<D: Device> ReadQueue<D> {
         let device = self.memory.allocator().device();
         let mut copies = reuse_capacity(core::mem::take(&mut batches.copies));
         let mut image_copies = reuse_capacity(core::mem::take(&mut batches.image_copies));
+        // What is placed may have its bytes since a moment ago.
+        let aliases = reads.iter().any(|read| self.memory.allocator().is_placed(read.source.id()));
         let mut states = batches.states.iter().copied();
         for read in &*reads {
             add_copies(read, &mut states, &mut copies, &mut image_copies)?;
         }
         let mut room = TimelinePoints::ROOM;
         let waits = points.as_slice(&mut room);
-        let work =
-            Submission { waits, copies: &copies, image_copies: &image_copies, ..Submission::default() };
+        let work = Submission {
+            waits,
+            aliases,
+            copies: &copies,
+            image_copies: &image_copies,
+            ..Submission::default()
+        };
         let submitted = recording.submit(self.queue, |queue| {
             // SAFETY: the sources were checked with the recording open, which keeps them from being destroyed and from
             // moving. The states are those after all that is submitted, which the copies wait for as far as it is of their
@@ -622,9 +629,10 @@ fn state_to_read<D: Device>(
     let (mip_level, array_layer, name) = (found.region.mip_level, found.region.array_layer, ShortName::NONE);
     match copied.known(found) {
         // Also while the first write of another thread is under way.
-        SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
-            Err(ReadError::NoTexels { mip_level, array_layer, name })
-        }
+        SubresourceState::Initial
+        | SubresourceState::Staging
+        | SubresourceState::Copying
+        | SubresourceState::Lost(_) => Err(ReadError::NoTexels { mip_level, array_layer, name }),
         SubresourceState::Unknown => Err(ReadError::UnknownState { mip_level, array_layer, name }),
         SubresourceState::Known(state) => Ok(state),
     }
