@@ -11,8 +11,8 @@ use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::{Algorithm, Alignment};
 use allotment_analyze::{Cursor, Grouping, Leaks, Timeline};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, BlockId, BlockKind, DescriptorKind, Event, ObjectId, Placement, PoolId,
-    Recording, StallKind, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DescriptorKind, Event, ObjectId, Placement,
+    PoolId, Recording, StallKind, TextId,
 };
 use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
@@ -282,6 +282,56 @@ fn recording_with_names() -> Vec<u8> {
     let mut file = Vec::new();
     recording.write(&mut file).unwrap();
     file
+}
+
+#[test]
+fn the_map_draws_a_lane_for_each_resource_that_shares_an_allocation() {
+    let folder = folder();
+    let (mut recording, _) = Recording::read(&*recording_with_names()).unwrap();
+    let resource = |number: u64, size, active| BoundResource {
+        resource: AllocationKey(100 + number),
+        memory: AllocationKey(1),
+        offset: 1024 * number,
+        size,
+        name: TextId(1 + number as u32),
+        call_site: TextId::NONE,
+        kind: ResourceKind::OptimalImage,
+        active,
+    };
+    let [first, second] = [resource(0, 2048, true), resource(1, 3072, false)];
+    let (resource, by) = (first.resource, second.resource);
+    recording.events.extend([
+        Event::Bound(first),
+        Event::Bound(second),
+        Event::Displaced { resource, by },
+        Event::Activated { resource: by },
+    ]);
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    let path = written(&folder, "shared.altr", &file);
+    let map = text(&allotment(&folder, &["map", &path, "--width", "63"]));
+    let lanes: Vec<_> =
+        map.lines().skip_while(|line| !line.starts_with("Memory that resources share")).collect();
+    assert_eq!(
+        lanes[2..],
+        [
+            "  shadow map, 4.00 KiB at 4.00 KiB of block 0: 2 resources of 5.00 KiB, 1.00 KiB saved",
+            "  |░░░░░░░░·······|    2.00 KiB  inactive  shadow map",
+            "  |···████████████|    3.00 KiB  active    blur",
+        ]
+    );
+    let map = json(&allotment(&folder, &["map", &path, "--json"]));
+    let shared = &map["shared"][0];
+    let figures =
+        ["allocation", "size", "resource_bytes", "saved_bytes"].map(|key| shared[key].as_u64().unwrap());
+    assert_eq!(figures, [1, 4096, 5120, 1024]);
+    let resources = shared["resources"].as_array().unwrap();
+    let active =
+        resources.iter().map(|one| (one["name"].as_str().unwrap(), one["active"].as_bool().unwrap()));
+    assert_eq!(active.collect::<Vec<_>>(), [("shadow map", false), ("blur", true)]);
+    // Before they were bound there is nothing to draw.
+    let before = json(&allotment(&folder, &["map", &path, "--at", "0", "--json"]));
+    assert!(before.get("shared").is_none(), "{before}");
 }
 
 #[test]

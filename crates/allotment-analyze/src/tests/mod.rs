@@ -6,5 +6,6 @@ mod generated;
 mod metrics;
 mod over_time;
 mod queries;
+mod shared_memory;
 mod timeline;
 mod what_if;

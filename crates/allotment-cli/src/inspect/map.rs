@@ -1,4 +1,4 @@
-//! `allotment map`: each block at a moment as one line of text.
+//! `allotment map`: each block at a moment as one line of text, and each resource that shares an allocation.
 
 use core::fmt::Write;
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::args::MapArgs;
 use super::json::{BytesJson, FiguresJson, MomentJson};
+use super::lanes::{self, LanesJson};
 use super::load::{index, load};
 use super::table::shown;
 use super::when::words;
@@ -29,9 +30,12 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let blocks = blocks(&cursor);
     let all = Figures::of_all(&cursor);
+    let shared = lanes::lanes(&cursor);
     if args.shown.json {
         let blocks = blocks.iter().map(BlockJson::from).collect();
-        let map = MapJson { file: &loaded.title, at: cursor.moment().into(), all: (&all).into(), blocks };
+        let shared = shared.iter().map(LanesJson::from).collect();
+        let (file, at) = (&*loaded.title, cursor.moment().into());
+        let map = MapJson { file, at, all: (&all).into(), blocks, shared };
         say!("{}", serde_json::to_string(&map)?);
         return Ok(());
     }
@@ -90,6 +94,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         bytes(is.free - is.padding),
         count(all.holes)
     );
+    lanes::print(&shared, width);
     Ok(())
 }
 
@@ -212,6 +217,9 @@ struct MapJson<'a> {
     at: MomentJson,
     all: FiguresJson,
     blocks: Vec<BlockJson>,
+    /// The allocations that resources share.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shared: Vec<LanesJson<'a>>,
 }
 
 #[derive(Serialize)]

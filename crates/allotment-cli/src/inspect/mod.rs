@@ -8,6 +8,7 @@
 //!   groups   groups of allocations, as a table and as JSON
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
+//!   lanes    allocations that resources share, a line for each resource
 //!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
 //! ```
 
@@ -20,6 +21,7 @@ pub(crate) mod diff;
 pub(crate) mod export;
 mod groups;
 mod json;
+mod lanes;
 pub(crate) mod leaks;
 pub(crate) mod lifetimes;
 mod load;
