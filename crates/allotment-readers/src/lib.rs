@@ -103,6 +103,26 @@ impl SampleAt {
     }
 }
 
+/// The numbers of formats of render targets, and the usages of their descriptions: for
+/// [`ImageDesc::format`](allotment::device::ImageDesc::format) and [`usage`](allotment::device::ImageDesc::usage).
+#[derive(Clone, Copy, Debug)]
+pub struct TargetFormats {
+    /// One byte a texel.
+    pub r8: u32,
+    /// Four bytes.
+    pub rgba8: u32,
+    /// Four numbers of 16 bits.
+    pub rgba16f: u32,
+    /// One number of 32 bits.
+    pub r32f: u32,
+    /// A depth of 32 bits.
+    pub depth: u32,
+    /// The usage of targets with colors.
+    pub color_usage: u64,
+    /// The usage of targets with depths.
+    pub depth_usage: u64,
+}
+
 /// Reads through descriptors on the GPU: with a compute shader, or with the simulated GPU's replacement for one.
 pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     /// The object that a descriptor of a texture names beside the image: an image view on Vulkan. Destroyed when dropped.
@@ -111,12 +131,18 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     /// The state in which textures are sampled.
     const SAMPLED: D::ImageState;
 
+    /// The state that images are copied from in. Several queues may copy from one at the same time.
+    const COPIED_FROM: D::ImageState;
+
     /// The number of the format of textures with four bytes a texel, for red, green, blue and alpha.
     const RGBA8: u32;
 
     /// The number of the format BC7, which a device may lack nevertheless. `None` on the simulated GPU, which samples no
     /// compressed textures.
     const BC7: Option<u32>;
+
+    /// The formats of render targets.
+    const TARGETS: TargetFormats;
 
     /// Prepares to read through heaps of up to `capacity` descriptors.
     ///

@@ -6,7 +6,7 @@ use allotment::device::simulated::{
 };
 use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 
-use crate::{DescriptorReader, Read, Sample, SampleList};
+use crate::{DescriptorReader, Read, Sample, SampleList, TargetFormats};
 
 /// Reads that are submitted together without a heap allocation, so that tests can show that a frame makes none.
 const FEW: usize = 4;
@@ -22,10 +22,23 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
 
     const SAMPLED: () = ();
 
+    const COPIED_FROM: () = ();
+
     /// A format is its bytes a texel.
     const RGBA8: u32 = 4;
 
     const BC7: Option<u32> = None;
+
+    const TARGETS: TargetFormats = TargetFormats {
+        r8: 1,
+        rgba8: 4,
+        rgba16f: 8,
+        r32f: 4,
+        // 4 bytes of depth and none of stencil: `SimulatedGpu::format` says how such numbers are made.
+        depth: 0x8100_0400,
+        color_usage: 0,
+        depth_usage: 0,
+    };
 
     fn new(device: &SimulatedGpu, _: u32) -> Result<Self, DeviceError> {
         Ok(Self { device: device.clone() })

@@ -119,6 +119,8 @@ mod guide {
     struct ComingFromD3d12ma;
     #[doc = include_str!("../../../docs/guide/coming-from-gpu-allocator.md")]
     struct ComingFromGpuAllocator;
+    #[doc = include_str!("../../../docs/guide/transient-resources.md")]
+    struct TransientResources;
     #[doc = include_str!("../../../docs/guide/when-a-heap-is-full.md")]
     struct WhenAHeapIsFull;
 }

@@ -14,11 +14,14 @@ use allotment::device::{
 };
 use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_BC7_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM};
+use windows::Win32::Graphics::Dxgi::Common::{
+    DXGI_FORMAT_BC7_UNORM, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_R8_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM,
+    DXGI_FORMAT_R16G16B16A16_FLOAT, DXGI_FORMAT_R32_FLOAT,
+};
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
 use windows::core::Interface as _;
 
-use crate::{DescriptorReader, Read, Sample, SampleList};
+use crate::{DescriptorReader, Read, Sample, SampleList, TargetFormats};
 use pipeline::{GROUP, HEAP, INDICES, ListSampling, NUMBER, Pipeline, Sampling, TO};
 
 /// The maximum number of groups in a dispatch.
@@ -65,9 +68,21 @@ impl DescriptorReader<Device> for D3d12Reader {
     /// Shaders read textures in this state, and a copy queue leaves them in it.
     const SAMPLED: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
 
+    const COPIED_FROM: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COPY_SOURCE;
+
     const RGBA8: u32 = DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs();
 
     const BC7: Option<u32> = Some(DXGI_FORMAT_BC7_UNORM.0.unsigned_abs());
+
+    const TARGETS: TargetFormats = TargetFormats {
+        r8: DXGI_FORMAT_R8_UNORM.0.unsigned_abs(),
+        rgba8: Self::RGBA8,
+        rgba16f: DXGI_FORMAT_R16G16B16A16_FLOAT.0.unsigned_abs(),
+        r32f: DXGI_FORMAT_R32_FLOAT.0.unsigned_abs(),
+        depth: DXGI_FORMAT_D32_FLOAT.0.unsigned_abs(),
+        color_usage: D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET.0.unsigned_abs() as u64,
+        depth_usage: D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0.unsigned_abs() as u64,
+    };
 
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         if capacity > device.descriptor_limits().resources.max_capacity {

@@ -15,7 +15,7 @@ use allotment::device::{
 };
 use ash::vk;
 
-use crate::{DescriptorReader, Read, Sample, SampleList};
+use crate::{DescriptorReader, Read, Sample, SampleList, TargetFormats};
 use program::{CONSTANTS, Program, Shader};
 use texture::TextureView;
 
@@ -216,9 +216,21 @@ impl DescriptorReader<Device> for VulkanReader {
 
     const SAMPLED: vk::ImageLayout = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
 
+    const COPIED_FROM: vk::ImageLayout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
+
     const RGBA8: u32 = texture::FORMAT.as_raw().unsigned_abs();
 
     const BC7: Option<u32> = Some(vk::Format::BC7_UNORM_BLOCK.as_raw().unsigned_abs());
+
+    const TARGETS: TargetFormats = TargetFormats {
+        r8: vk::Format::R8_UNORM.as_raw().unsigned_abs(),
+        rgba8: Self::RGBA8,
+        rgba16f: vk::Format::R16G16B16A16_SFLOAT.as_raw().unsigned_abs(),
+        r32f: vk::Format::R32_SFLOAT.as_raw().unsigned_abs(),
+        depth: vk::Format::D32_SFLOAT.as_raw().unsigned_abs(),
+        color_usage: vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw() as u64,
+        depth_usage: vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw() as u64,
+    };
 
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         let first = device.descriptor_types().first();

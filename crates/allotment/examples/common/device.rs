@@ -132,7 +132,7 @@ mod unread {
     use allotment::device::QueueDevice as _;
     use allotment::device::d3d12::{Descriptor, Device, ImageViewDesc, ResourceInfo};
     use allotment::device::{BufferDesc, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
-    use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample, SampleList};
+    use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample, SampleList, TargetFormats};
     use windows::Win32::Graphics::Direct3D12::{D3D12_RESOURCE_STATES, ID3D12Resource};
 
     /// Reads nothing.
@@ -142,8 +142,10 @@ mod unread {
         type TextureView = ();
 
         const SAMPLED: D3D12_RESOURCE_STATES = D3d12Reader::SAMPLED;
+        const COPIED_FROM: D3D12_RESOURCE_STATES = D3d12Reader::COPIED_FROM;
         const RGBA8: u32 = D3d12Reader::RGBA8;
         const BC7: Option<u32> = D3d12Reader::BC7;
+        const TARGETS: TargetFormats = D3d12Reader::TARGETS;
 
         fn new(device: &Device, _: u32) -> Result<Self, DeviceError> {
             Ok(Self(device.clone()))

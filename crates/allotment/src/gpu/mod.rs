@@ -75,6 +75,7 @@ mod readback;
 mod reads;
 mod resources;
 mod submit;
+mod transient;
 mod uploads;
 
 use core::fmt;
@@ -88,6 +89,10 @@ pub use error::{FrameError, GpuError, SubmitError};
 pub use frame::{Frame, FrameReport, FrameUpload};
 pub use readback::Readback;
 pub use reads::Reads;
+pub use transient::{
+    FirstUse, TransientBuffer, TransientGraph, TransientHeap, TransientHeapError, TransientImage,
+    TransientObject, TransientResources,
+};
 pub use uploads::Uploads;
 
 use part::Part;

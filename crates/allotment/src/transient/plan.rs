@@ -84,7 +84,8 @@ pub struct TransientPlan {
 }
 
 impl TransientPlan {
-    /// Returns the place of a resource; `None` where the limits leave no room for it. A resource of another frame is not told
+    /// Returns the place of a resource; `None` where the limits leave no room for it, or where it is
+    /// [alone](super::TransientDesc::is_alone). A resource of another frame is not told
     /// from the one that was added in the same order.
     #[must_use]
     pub fn placement(&self, resource: TransientResource) -> Option<Placement> {

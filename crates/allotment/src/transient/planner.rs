@@ -26,6 +26,11 @@ impl TransientPass {
 pub struct TransientResource(pub(super) u32);
 
 impl TransientResource {
+    /// The resource with so many before it.
+    pub(crate) fn at(index: u32) -> Self {
+        Self(index)
+    }
+
     /// Returns how many resources were added before it.
     #[must_use]
     pub fn index(self) -> usize {
@@ -48,13 +53,16 @@ pub struct TransientDesc {
     pub class: u32,
     /// An offset in the first heap of its class, instead of one that the planner chooses.
     pub pin: Option<u64>,
+    /// It has memory of its own, and no place: an attachment in lazily allocated memory, or what requires a dedicated allocation.
+    /// Where it begins, and what it waits for, is planned as that of the others.
+    pub is_alone: bool,
 }
 
 impl TransientDesc {
     /// A resource of so many bytes, of class 0, whose place has no alignment.
     #[must_use]
     pub fn new(key: u64, size: u64) -> Self {
-        Self { key, size, alignment: Alignment::ONE, class: 0, pin: None }
+        Self { key, size, alignment: Alignment::ONE, class: 0, pin: None, is_alone: false }
     }
 
     /// Sets the alignment.
@@ -73,6 +81,12 @@ impl TransientDesc {
     #[must_use]
     pub fn pinned_at(self, offset: u64) -> Self {
         Self { pin: Some(offset), ..self }
+    }
+
+    /// Says that it has memory of its own.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
     }
 }
 
@@ -96,6 +110,18 @@ impl Default for HeapLimits {
 }
 
 impl HeapLimits {
+    /// Sets the size of a heap at most, and how many a class may have.
+    #[must_use]
+    pub fn with_heaps(self, heaps: u32, heap_size: u64) -> Self {
+        Self { heap_size, heaps, ..self }
+    }
+
+    /// Sets by how many percent a plan may be larger in which resources keep their places.
+    #[must_use]
+    pub fn with_kept_percent(self, kept_percent: u32) -> Self {
+        Self { kept_percent, ..self }
+    }
+
     /// Returns whether a plan in which resources keep their places is small enough, beside one that moves all that it likes.
     pub(super) fn is_near(&self, kept: u64, other: u64) -> bool {
         u128::from(kept) * 100 <= u128::from(other) * (100 + u128::from(self.kept_percent))
@@ -188,6 +214,8 @@ pub struct TransientPlanner {
     /// The frame that `plan` is of; empty before the first.
     planned: Graph,
     plan: TransientPlan,
+    /// What was planned before, until the next frame is described.
+    before: Option<(Graph, TransientPlan)>,
     solver: Solver,
 }
 
@@ -201,6 +229,7 @@ impl TransientPlanner {
     /// Begins the description of a frame. The plan of the one before stays known.
     pub fn begin(&mut self) {
         self.described.clear();
+        self.before = None;
     }
 
     /// Adds a pass that the queue executes after those of this queue that were added before, and that waits for others. A pass
@@ -303,10 +332,18 @@ impl TransientPlanner {
         if self.plan.number == 0 || self.described != self.planned {
             let before = (&self.planned, &self.plan);
             let planning = Planning::new(&self.described, Effort::per_frame())?;
-            self.plan = planning.plan(&self.limits, before, &mut self.solver)?;
-            self.planned.clone_from(&self.described);
+            let plan = planning.plan(&self.limits, before, &mut self.solver)?;
+            let planned = core::mem::replace(&mut self.planned, self.described.clone());
+            self.before = Some((planned, core::mem::replace(&mut self.plan, plan)));
         }
         Ok(&self.plan)
+    }
+
+    /// Takes the last plan back, if it was one for the frame that is described: what it needs could not be created.
+    pub(crate) fn take_back(&mut self) {
+        if let Some((planned, plan)) = self.before.take() {
+            (self.planned, self.plan) = (planned, plan);
+        }
     }
 
     /// Returns the last plan; an empty one before the first.

@@ -10,7 +10,7 @@ use super::error::TransientError;
 use super::follow;
 use super::passes::{Order, Uses};
 use super::plan::{FrameWait, Placement, PlannedHeap, TransientPlan};
-use super::planner::{Described, Graph, HeapLimits, TransientPass, TransientResource};
+use super::planner::{Described, Graph, HeapLimits, TransientDesc, TransientPass, TransientResource};
 
 /// How often the search for a better plan asks whether to go on, for each class of a frame: some tenths of a millisecond up to two
 /// milliseconds in all, for a frame of up to 200 resources.
@@ -146,15 +146,18 @@ impl<'a> Planning<'a> {
     ) -> Result<TransientPlan, TransientError> {
         let resources = &self.graph.resources;
         let old = self.places_before(before, plan_before)?;
-        let mut classes: Vec<u32> = resources.iter().map(|resource| resource.desc.class).collect();
+        let shares = |resource: &&Described| !resource.desc.is_alone;
+        let mut classes: Vec<u32> =
+            resources.iter().filter(shares).map(|resource| resource.desc.class).collect();
         classes.sort_unstable();
         classes.dedup();
         let mut plan = TransientPlan { number: plan_before.number + 1, ..TransientPlan::default() };
         plan.placements = vec![None; resources.len()];
         plan.is_kept = vec![false; resources.len()];
         for class in classes {
-            let of_class = |&at: &u32| resources[at as usize].desc.class == class;
-            let members: Vec<u32> = (0..resources.len() as u32).filter(of_class).collect();
+            let of_class = |desc: &TransientDesc| desc.class == class && !desc.is_alone;
+            let members = (0..resources.len() as u32).filter(|&at| of_class(&resources[at as usize].desc));
+            let members: Vec<u32> = members.collect();
             let old: Vec<Option<Placement>> = members.iter().map(|&at| old[at as usize]).collect();
             let placed = self.place_class(class, &members, &old, limits, solver)?;
             let first = plan.heaps.len() as u32;
@@ -168,8 +171,8 @@ impl<'a> Planning<'a> {
             plan.not_placed_bytes += placed.not_placed_bytes;
             plan.heaps.extend(placed.heaps);
         }
-        plan.total_size =
-            resources.iter().map(|resource| resource.desc.size).sum::<u64>() - plan.not_placed_bytes;
+        plan.total_size = resources.iter().filter(shares).map(|resource| resource.desc.size).sum::<u64>()
+            - plan.not_placed_bytes;
         self.order_tenants(&mut plan);
         Ok(plan)
     }

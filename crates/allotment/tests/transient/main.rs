@@ -7,6 +7,7 @@ mod amount;
 #[path = "../common/counting.rs"]
 mod counting;
 mod frames;
+mod heap;
 mod plans;
 mod random;
 mod unrolled;

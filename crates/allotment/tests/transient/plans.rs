@@ -16,7 +16,7 @@ use crate::random::frames;
 use crate::unrolled::{Unrolled, placements};
 
 /// Takes the resources out that a frame may not have.
-fn without_overlapping_histories(frame: &mut Frame) {
+pub(crate) fn without_overlapping_histories(frame: &mut Frame) {
     let unrolled = frame.clone();
     let order = Unrolled::new(&unrolled, &[]);
     for resource in &mut frame.resources {

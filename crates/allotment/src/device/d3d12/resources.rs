@@ -17,18 +17,17 @@ use crate::device::{DescriptionError, DeviceError, MemoryDesc};
 /// use windows::Win32::Graphics::Direct3D12::*;
 /// # fn color() -> D3D12_RESOURCE_DESC { todo!() }
 ///
-/// let black = D3D12_CLEAR_VALUE { Format: color().Format, ..Default::default() };
 /// let target = ResourceInfo::new(color())
 ///     .with_initial_state(D3D12_RESOURCE_STATE_RENDER_TARGET)
-///     .with_clear_value(black);
+///     .with_clear_color(color().Format, [0.0; 4]);
 /// # let _ = target;
 /// ```
 #[doc(alias("ResourceCreateDesc", "ResourceStateOrBarrierLayout"))]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct ResourceInfo<'a> {
     pub(super) desc: D3D12_RESOURCE_DESC,
     initial: Initial,
-    clear_value: Option<D3D12_CLEAR_VALUE>,
+    clear_value: Option<ClearValue>,
     castable: &'a [DXGI_FORMAT],
     /// The description was not promised to be valid: the device is queried first.
     pub(super) unchecked: bool,
@@ -40,8 +39,32 @@ pub struct ResourceInfo<'a> {
     pub(super) broken: Option<DescriptionError>,
 }
 
+/// What a target is mostly cleared to. `D3D12_CLEAR_VALUE` has a union, whose members are not all initialized.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ClearValue {
+    Color(DXGI_FORMAT, [f32; 4]),
+    Depth(DXGI_FORMAT, f32, u8),
+}
+
+impl ClearValue {
+    fn raw(self) -> D3D12_CLEAR_VALUE {
+        let mut raw = D3D12_CLEAR_VALUE::default();
+        match self {
+            Self::Color(format, color) => {
+                raw.Format = format;
+                raw.Anonymous.Color = color;
+            }
+            Self::Depth(format, depth, stencil) => {
+                raw.Format = format;
+                raw.Anonymous.DepthStencil = D3D12_DEPTH_STENCIL_VALUE { Depth: depth, Stencil: stencil };
+            }
+        }
+        raw
+    }
+}
+
 /// The initial state or layout of a resource.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Initial {
     State(D3D12_RESOURCE_STATES),
     Layout(D3D12_BARRIER_LAYOUT),
@@ -81,11 +104,18 @@ impl<'a> ResourceInfo<'a> {
         self
     }
 
-    /// Sets the optimised clear value. For render targets and depth buffers only; creation of others fails with
-    /// it.
+    /// Sets the optimised clear value (`D3D12_CLEAR_VALUE`): red, green, blue and alpha, in the format of the views that clear
+    /// it. For render targets only; creation of others fails with it.
     #[must_use]
-    pub const fn with_clear_value(mut self, clear_value: D3D12_CLEAR_VALUE) -> Self {
-        self.clear_value = Some(clear_value);
+    pub const fn with_clear_color(mut self, format: DXGI_FORMAT, color: [f32; 4]) -> Self {
+        self.clear_value = Some(ClearValue::Color(format, color));
+        self
+    }
+
+    /// Sets the optimised clear value (`D3D12_CLEAR_VALUE`) of a depth buffer. Creation of others fails with it.
+    #[must_use]
+    pub const fn with_clear_depth(mut self, format: DXGI_FORMAT, depth: f32, stencil: u8) -> Self {
+        self.clear_value = Some(ClearValue::Depth(format, depth, stencil));
         self
     }
 
@@ -158,7 +188,7 @@ impl fmt::Debug for ResourceInfo<'_> {
         f.debug_struct("ResourceInfo")
             .field("desc", &self.desc)
             .field("initial", &self.initial)
-            .field("clear_value", &self.clear_value.map(|value| value.Format))
+            .field("clear_value", &self.clear_value)
             .field("castable", &self.castable)
             .finish_non_exhaustive()
     }
@@ -227,7 +257,8 @@ impl Shared {
         heap: &ID3D12Heap,
         offset: u64,
     ) -> Result<ID3D12Resource, DeviceError> {
-        let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
+        let clear_value = info.clear_value.map(ClearValue::raw);
+        let clear_value = clear_value.as_ref().map(core::ptr::from_ref);
         match info.initial {
             Initial::State(requested) => {
                 // SAFETY: the heap is live.
@@ -304,7 +335,8 @@ impl Shared {
         }
         let flags = self.heap_flags(memory.options)?;
         let heap = self.classes[memory.memory_type.get()].heap(flags);
-        let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
+        let clear_value = info.clear_value.map(ClearValue::raw);
+        let clear_value = clear_value.as_ref().map(core::ptr::from_ref);
         let commit = || match info.initial {
             Initial::State(requested) => {
                 let state = state(heap.Type, requested);

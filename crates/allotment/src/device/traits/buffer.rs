@@ -21,8 +21,8 @@ pub unsafe trait BufferDevice: MemoryDevice {
     /// The API's buffer handle. A clone refers to the same buffer.
     type Buffer: Clone + Debug + Send + Sync;
     /// The API's description of a buffer (`VkBufferCreateInfo`). A stored description can create the same buffer
-    /// again.
-    type BufferInfo<'a>: From<BufferDesc> + Clone + Debug + Send + Sync;
+    /// again, and equal ones create equal buffers.
+    type BufferInfo<'a>: From<BufferDesc> + Clone + Debug + PartialEq + Send + Sync;
 
     /// Returns the size in bytes of a buffer with this description. Its [memory
     /// requirements](Self::buffer_requirements) may be larger.

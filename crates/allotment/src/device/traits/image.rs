@@ -21,8 +21,8 @@ pub unsafe trait ImageDevice: MemoryDevice {
     /// The API's image handle. A clone refers to the same image.
     type Image: Clone + Debug + Send + Sync;
     /// The API's description of an image (`VkImageCreateInfo`). A stored description can create the same image
-    /// again.
-    type ImageInfo<'a>: From<ImageDesc> + Clone + Debug + Send + Sync;
+    /// again, and equal ones create equal images.
+    type ImageInfo<'a>: From<ImageDesc> + Clone + Debug + PartialEq + Send + Sync;
     /// The API's state of an image between uses: `VkImageLayout`, `D3D12_RESOURCE_STATES`. The default is the
     /// state of a newly created image; a transition from it may discard the image's contents.
     type ImageState: Copy + Debug + Default + PartialEq + Send + Sync + 'static;

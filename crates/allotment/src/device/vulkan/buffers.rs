@@ -143,6 +143,20 @@ impl<'a> BufferInfo<'a> {
     }
 }
 
+/// What is chained, and lists of queue families, are equal where they are the same ones: nothing writes them while the description
+/// is used.
+impl PartialEq for BufferInfo<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |info: &Self| {
+            let Self { raw, shared_as, every_queue, families, unchecked } = *info;
+            let list = (raw.p_queue_family_indices, raw.queue_family_index_count);
+            let described = (raw.flags, raw.size, raw.usage, raw.sharing_mode, list, raw.p_next);
+            (described, shared_as, every_queue, families, unchecked)
+        };
+        of(self) == of(other)
+    }
+}
+
 // SAFETY: the pointers are only read, and `from_raw` was promised that any thread may read them.
 unsafe impl Send for BufferInfo<'_> {}
 // SAFETY: as above.

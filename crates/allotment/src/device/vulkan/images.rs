@@ -208,6 +208,22 @@ impl<'a> ImageInfo<'a> {
     }
 }
 
+/// What is chained, and lists of queue families, are equal where they are the same ones: nothing writes them while the description
+/// is used.
+impl PartialEq for ImageInfo<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |info: &Self| {
+            let Self { raw, shared_as, families, every_queue, unchecked } = *info;
+            let list = (raw.p_queue_family_indices, raw.queue_family_index_count);
+            let texels =
+                (raw.image_type, raw.format, raw.extent, raw.mip_levels, raw.array_layers, raw.samples);
+            let used = (raw.tiling, raw.usage, raw.sharing_mode, list, raw.initial_layout);
+            ((raw.flags, texels, used, raw.p_next), shared_as, families, every_queue, unchecked)
+        };
+        of(self) == of(other)
+    }
+}
+
 // SAFETY: the pointers are only read, and `from_raw` was promised that any thread may read them.
 unsafe impl Send for ImageInfo<'_> {}
 // SAFETY: as above.

@@ -109,6 +109,8 @@ struct Tenant {
     size: u64,
     kind: ResourceKind,
     label: Label,
+    /// A plan gives it its bytes within each frame, and it is never active.
+    is_planned: bool,
     active: bool,
     /// It was created active over resources that the GPU may still use, and its first activation says so.
     is_announced: bool,
@@ -125,6 +127,8 @@ pub(in crate::memory) struct Placement<'a, D: Device> {
     pub(in crate::memory) kind: ResourceKind,
     pub(in crate::memory) name: Option<Name>,
     pub(in crate::memory) call_site: Option<CallSite>,
+    /// All that is placed there gets its bytes by a plan.
+    pub(in crate::memory) is_planned: bool,
 }
 
 /// Whether the bytes of a new resource are its own.
@@ -270,7 +274,7 @@ impl<D: Device> Allocator<D> {
         &self,
         placement: Placement<'_, D>,
     ) -> Result<(Allocation, Tenancy), AllocationError> {
-        let Placement { memory, kept, location, kind, name, call_site } = placement;
+        let Placement { memory, kept, location, kind, name, call_site, is_planned } = placement;
         let none_left = AllocationError::TooManyAllocations { limit: u32::MAX, name: ShortName::NONE };
         let pool = *self.placed.slot.get_or_init(|| self.pools.take_slot_of_placed());
         let pool = pool.ok_or(none_left)?;
@@ -305,12 +309,14 @@ impl<D: Device> Allocator<D> {
             size: location.size,
             kind,
             label,
+            is_planned,
             active: true,
             is_announced: true,
             unsettled: 0,
         };
         let others = || state.overlapping(&tenant, self.granularity());
-        let (is_alone, active) = (others().next().is_none(), others().all(|(_, other)| !other.active));
+        let is_alone = others().next().is_none();
+        let active = !is_planned && others().all(|(_, other)| !other.active);
         // What overlapped it, and lives, may have been used until now.
         let unsettled = u32::from(active && !is_alone);
         (tenant.active, tenant.is_announced, tenant.unsettled) = (active, unsettled == 0, unsettled);
@@ -373,6 +379,10 @@ impl<D: Device> Allocator<D> {
         let tenant = state.tenant_mut(id).ok_or(Refusal::Access(AccessError::Stale))?;
         if tenant.active && tenant.is_announced {
             return Ok(Activation::NONE);
+        }
+        if tenant.is_planned {
+            let name = ShortName::of(tenant.label.name.as_ref());
+            return Err(Refusal::Access(AccessError::Transient { name }));
         }
         tenant.is_announced = true;
         if tenant.active {
@@ -442,6 +452,9 @@ impl<D: Device> Allocator<D> {
     pub(super) fn inactive(&self, id: AllocationId) -> AccessError {
         let state = locked(&self.placed.state);
         let Some(tenant) = state.tenant(id) else { return AccessError::Stale };
+        if tenant.is_planned {
+            return AccessError::Transient { name: ShortName::of(tenant.label.name.as_ref()) };
+        }
         let active = state.overlapping(tenant, self.granularity()).find(|(_, other)| other.active);
         let name = active.and_then(|(_, other)| other.label.name.as_ref());
         let active = name.map_or(OtherName::NONE, |name| OtherName::new(name.as_str()));

@@ -475,6 +475,12 @@ pub enum AccessError {
         /// Name of the resource, if it has one.
         name: ShortName,
     },
+    /// The resource is [transient](crate::gpu::TransientHeap): within each frame its bytes belong to others as well, by the plan of
+    /// the frame. Copy it with commands of a pass that uses it.
+    Transient {
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
     /// The resource was [activated](crate::memory::Resource::activate), and the GPU may still use its bytes for one to which they
     /// belonged before. The program's own commands may use it; the library writes to it once every recording that was open at the
     /// activation, and everything that was submitted by then, has completed: in a later frame.
@@ -574,7 +580,7 @@ pub enum AccessError {
 name_in_error!(
     AccessError,
     own: [
-        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, Inactive, Unsettled,
+        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, Inactive, Transient, Unsettled,
         BeingWritten, MissingUsage, NoAddress, Misaligned, WrongKind, Exclusive,
         DedicatedRequired, NotDedicated, WrongMemoryType, Device
     ],
@@ -620,6 +626,10 @@ impl fmt::Display for AccessError {
                 Some(active) => write!(f, "its bytes belong to {active:?}, activate it first"),
                 None => write!(f, "it is not active in the memory that it is placed in, activate it first"),
             },
+            Self::Transient { .. } => write!(
+                f,
+                "it is transient, and shares its bytes within a frame: copy it with commands of a pass that uses it"
+            ),
             Self::Unsettled { .. } => write!(
                 f,
                 "it was activated, and the GPU may still use its bytes for another resource: wait until the work that was recorded by then is complete"

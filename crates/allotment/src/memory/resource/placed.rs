@@ -61,11 +61,15 @@ pub struct Memory<D: Device> {
 struct Owner<D: Device>(Owned<Arc<Kept<D>>>);
 
 /// What the owner and the resources in the memory keep.
-pub(super) struct Kept<D: Device>(Unique<D, Allocations>);
+pub(super) struct Kept<D: Device> {
+    memory: Unique<D, Allocations>,
+    /// A plan says to whom the bytes belong, within each frame.
+    is_planned: bool,
+}
 
 impl<D: Device> Drop for Owner<D> {
     fn drop(&mut self) {
-        let Kept(memory) = &**self.0;
+        let Kept { memory, .. } = &**self.0;
         memory.allocator().note_released(memory);
         // What is placed there, and alive, keeps them.
         let is_last = memory.allocator().release_memory(memory.id());
@@ -93,8 +97,7 @@ impl<D: Device> Memory<D> {
     }
 
     fn unique(&self) -> &Unique<D, Allocations> {
-        let Kept(memory) = &**self.kept();
-        memory
+        &self.kept().memory
     }
 
     /// Returns the id of the allocation.
@@ -185,6 +188,28 @@ impl<D: Device> OwningAllocator<D> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<Memory<D>, AllocationError> {
+        self.allocate_memory_for(requirements, options, false)
+    }
+
+    /// Allocates memory whose resources get their bytes by a plan: none of them is ever active, so that no copy of the library
+    /// comes in between.
+    #[inline(never)]
+    #[track_caller]
+    pub(crate) fn allocate_planned_memory(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<Memory<D>, AllocationError> {
+        self.allocate_memory_for(requirements, options, true)
+    }
+
+    #[track_caller]
+    fn allocate_memory_for(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        is_planned: bool,
+    ) -> Result<Memory<D>, AllocationError> {
         let allocator = self.allocator();
         loop {
             let allocation = allocator.allocate(requirements, options)?;
@@ -198,7 +223,7 @@ impl<D: Device> OwningAllocator<D> {
                     continue;
                 }
             }
-            let memory = Kept(Unique::of_own(allocator, allocation));
+            let memory = Kept { memory: Unique::of_own(allocator, allocation), is_planned };
             let owned = self.deletion_queue().own(Arc::new(memory));
             return Ok(Memory { owner: Arc::new(Owner(owned)) });
         }
@@ -317,8 +342,9 @@ impl<D: Device> Allocator<D> {
         let (kind, name) = (requirements.kind, Some(name));
         let mut options = AllocationOptions::new(MemoryUsage::GpuOnly);
         options.name.clone_from(&name);
-        let entered =
-            self.enter_placed(Placement { memory: allocation, kept, location, kind, name, call_site });
+        let is_planned = kept.is_planned;
+        let placement = Placement { memory: allocation, kept, location, kind, name, call_site, is_planned };
+        let entered = self.enter_placed(placement);
         match entered {
             Ok((allocation, tenancy)) => {
                 let request = AllocationRequest::new(&requirements, &options);

@@ -190,14 +190,14 @@ fn resources_alias_where_they_fit_and_nowhere_else(gpu: &D3d12) {
 
 fn a_clear_value_that_cannot_be_is_refused_placed_and_committed(gpu: &D3d12) {
     // Only a runtime that gets the value can refuse it: a buffer has none.
-    let black = D3D12_CLEAR_VALUE { Format: DXGI_FORMAT_R8G8B8A8_UNORM, ..Default::default() };
+    let black = |info: ResourceInfo<'static>| info.with_clear_color(DXGI_FORMAT_R8G8B8A8_UNORM, [0.0; 4]);
     let allocator = allocator(gpu);
     for dedicated in [Dedicated::Never, Dedicated::Always] {
         let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
         let buffer = buffer(1000, D3D12_RESOURCE_FLAG_NONE);
-        allocator.create_resource(&buffer.with_clear_value(black), &desc).unwrap_err();
+        allocator.create_resource(&black(buffer), &desc).unwrap_err();
         assert_eq!(allocator.statistics().allocations, 0, "nothing was left behind");
-        let target = ResourceInfo::new(target()).with_clear_value(black);
+        let target = black(ResourceInfo::new(target()));
         let target = allocator.create_resource(&target, &desc).unwrap();
         allocator.destroy_resource(target).unwrap();
     }

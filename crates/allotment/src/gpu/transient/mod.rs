@@ -1,0 +1,270 @@
+//! Transient resources of frames: real buffers and images, in memory that they share.
+//!
+//! ```text
+//!   TransientHeap       the program's: plan, memory, resources, views
+//!     Frame::transient   ──► TransientGraph       the passes of a frame and the resources that they use
+//!     plan               ──► TransientResources   buffers, images, views; first uses and waits of each pass
+//! ```
+//!
+//! What a plan has created stays as long as frames are described alike. Where one is not, resources that keep their description
+//! and their place stay what they were, with their views; the others are created, and the old ones retired.
+
+mod error;
+mod graph;
+mod known;
+mod made;
+mod resources;
+mod views;
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+
+pub use error::TransientHeapError;
+pub use graph::TransientGraph;
+pub use resources::{FirstUse, TransientBuffer, TransientImage, TransientObject, TransientResources};
+
+use known::Known;
+use made::MadePlan;
+
+use super::{Frame, Gpu};
+use crate::device::{Device, QueueIndex, TimelinePoint};
+use crate::memory::OwningAllocator;
+use crate::transient::{HeapLimits, TransientPlan, TransientPlanner};
+
+/// The next frame's number, which tells the handles of one from those of every other, also of another heap.
+static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
+
+/// The transient resources of frames: those that live for some passes of one, and share memory with others that do not at the same
+/// time. Render targets of a frame graph, for example.
+///
+/// Each frame describes its passes and the buffers and images that they use, and gets real ones, which a
+/// [plan](crate::transient) has placed. A frame that is described as the one before costs no call of the driver and no heap
+/// allocation. What a frame does not need any more is retired as every buffer and image is.
+///
+/// ```
+/// use allotment::device::simulated::{Profile, SimulatedGpu};
+/// use allotment::lifetime::TimelinePoints;
+/// use allotment::prelude::*;
+///
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let mut heap = gpu.transient_heap(Default::default());
+/// let target = ImageDesc::new(1920, 1080, 4);
+/// for _ in 0..3 {
+///     let frame = gpu.begin_frame()?;
+///     let mut graph = frame.transient(&mut heap)?;
+///     let queue = QueueIndex(0);
+///     let [geometry, lighting, bloom, tonemap] = [graph.pass(queue, &[])?, graph.pass(queue, &[])?, graph.pass(queue, &[])?, graph.pass(queue, &[])?];
+///     let albedo = graph.image("albedo", &target, &[geometry, lighting])?;
+///     let lit = graph.image("lit", &target, &[lighting, bloom, tonemap])?;
+///     let bright = graph.image("bright", &target, &[bloom, tonemap])?;
+///     let transient = graph.plan()?;
+///
+///     for pass in [geometry, lighting, bloom, tonemap] {
+///         for first in transient.first_uses(pass) {
+///             // a barrier from `UNDEFINED`, or an aliasing barrier and a discard, of `first.object`
+///         }
+///         println!("pass {} renders to {:?}", pass.number(), transient.image(lit).handle());
+///     }
+///     let passes = [geometry, lighting, bloom, tonemap];
+///     let mut room = TimelinePoints::ROOM;
+///     let waits = transient.waits(&passes);
+///     let point = frame.submit_after(queue, waits.as_slice(&mut room), |queue, waits| {
+///         // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+///         unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+///     })?;
+///     transient.submitted(&passes, point);
+///     assert!(transient.plan().size() < transient.plan().total_size(), "`bright` has the bytes of `albedo`");
+///     frame.end()?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What the program does
+///
+/// Its commands are the only ones that use the bytes of a transient resource: uploads, reads and the other copies of the library
+/// refuse it ([`AccessError::Transient`](crate::memory::AccessError::Transient)), unless it has memory of its own.
+///
+/// - Before the first pass that uses a resource, it records a barrier and overwrites, clears or discards the contents
+///   ([`first_uses`](TransientResources::first_uses)).
+/// - A submission waits for what [`waits`](TransientResources::waits) returns, and passes wait for those that it has
+///   [named](TransientGraph::pass).
+///
+/// # Which share memory
+///
+/// A driver's preference for dedicated memory is set aside, since sharing saves more. Those share of one memory type, and where the device keeps linear and optimal resources apart, of one kind. A resource that requires
+/// dedicated memory has its own, as has an attachment where the device allocates memory lazily. What the
+/// [limits](HeapLimits) leave no room for has its own memory too.
+pub struct TransientHeap<D: Device> {
+    memory: OwningAllocator<D>,
+    planner: TransientPlanner,
+    known: Known<D>,
+    made: MadePlan<D>,
+    /// Of each resource of the frame, where it is among those that are known.
+    described: Vec<u32>,
+    /// Of each pass of the frame.
+    queues: Vec<QueueIndex>,
+    /// The queues of all passes so far, one bit for each.
+    used_queues: u16,
+    /// When each pass of the frame was submitted.
+    points: Mutex<Vec<Option<TimelinePoint>>>,
+    /// The same of the frame before, and the number of its plan.
+    points_before: Vec<Option<TimelinePoint>>,
+    number_before: u64,
+    /// The number of the last frame that was described.
+    last_frame: u64,
+}
+
+impl<D: Device> fmt::Debug for TransientHeap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = self.planner.current();
+        let mut heap = f.debug_struct("TransientHeap");
+        heap.field("plan", &plan.number()).field("size", &plan.size()).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> TransientHeap<D> {
+    /// Returns the last plan; an empty one before the first.
+    #[must_use]
+    pub fn plan(&self) -> &TransientPlan {
+        self.planner.current()
+    }
+
+    /// Returns the bytes of memory that the resources have: what the plan needs, what was kept of a larger one, and memory of their
+    /// own.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut heap = gpu.transient_heap(Default::default());
+    /// let frame = gpu.begin_frame()?;
+    /// let mut graph = frame.transient(&mut heap)?;
+    /// let [blur, mix] = [graph.pass(QueueIndex(0), &[])?, graph.pass(QueueIndex(0), &[])?];
+    /// graph.buffer("rows", &BufferDesc::new(4096), &[blur])?;
+    /// graph.buffer("columns", &BufferDesc::new(4096), &[mix])?;
+    /// graph.plan()?;
+    /// frame.end()?;
+    /// assert_eq!(heap.size(), 4096);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.made.size()
+    }
+
+    /// Looks for a plan of fewer bytes for the last frame, until `stop` returns `true` or none is possible. A frame that is
+    /// described as that one gets it. What it places elsewhere is created anew, and a history has lost its contents. See
+    /// [`TransientPlanner::improve`].
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut heap = gpu.transient_heap(Default::default());
+    /// // … at the end of loading, after a frame:
+    /// let began = Instant::now();
+    /// let plan = heap.improve(|| began.elapsed() > Duration::from_millis(20));
+    /// println!("{} bytes, at least {}", plan.size(), plan.lower_bound());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn improve(&mut self, stop: impl FnMut() -> bool) -> &TransientPlan {
+        self.planner.improve(stop)
+    }
+
+    /// Retires all resources and their memory. The next frame creates its own. The memory is free once the frame that is open has
+    /// ended and the GPU is done with it: [`Gpu::wait_idle`], then [`Gpu::reclaim`].
+    ///
+    /// For a program that shows no scene for a while, and for one that has no room for the memory of two plans.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut heap = gpu.transient_heap(Default::default());
+    /// # {
+    /// let frame = gpu.begin_frame()?;
+    /// let mut graph = frame.transient(&mut heap)?;
+    /// let pass = graph.pass(QueueIndex(0), &[])?;
+    /// graph.buffer("counters", &BufferDesc::new(4096), &[pass])?;
+    /// graph.plan()?;
+    /// frame.end()?;
+    /// # }
+    /// heap.release();
+    /// gpu.wait_idle()?;
+    /// gpu.reclaim();
+    /// assert_eq!(gpu.allocator().statistics().allocations, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn release(&mut self) {
+        self.made = MadePlan::default();
+    }
+}
+
+impl<D: Device> Gpu<D> {
+    /// Creates a heap for the transient resources of frames. Allocates no device memory.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::transient::HeapLimits;
+    ///
+    /// let heap = gpu.transient_heap(HeapLimits::default());
+    /// assert_eq!(heap.plan().size(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn transient_heap(&self, limits: HeapLimits) -> TransientHeap<D> {
+        let largest = self.device().properties().limits.max_allocation_size;
+        let limits = HeapLimits { heap_size: limits.heap_size.min(largest), ..limits };
+        TransientHeap {
+            memory: self.memory().clone(),
+            planner: TransientPlanner::new(limits),
+            known: Known::default(),
+            made: MadePlan::default(),
+            described: Vec::new(),
+            queues: Vec::new(),
+            points: Mutex::default(),
+            used_queues: 0,
+            points_before: Vec::new(),
+            number_before: 0,
+            last_frame: 0,
+        }
+    }
+}
+
+impl<D: Device> Frame<D> {
+    /// Begins to describe the transient resources of this frame. See [`TransientHeap`].
+    ///
+    /// One frame may use several heaps, and each once: a second description is that of another frame. Submit the passes of a frame
+    /// before those of the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`TransientHeapError::WrongGpu`].
+    pub fn transient<'a>(
+        &'a self,
+        heap: &'a mut TransientHeap<D>,
+    ) -> Result<TransientGraph<'a, D>, TransientHeapError> {
+        let tracker = heap.memory.deletion_queue().tracker();
+        if self.gpu().tracker().check_same(tracker).is_err() {
+            return Err(TransientHeapError::WrongGpu);
+        }
+        heap.planner.begin();
+        heap.known.begin();
+        heap.known.forget_before(heap.last_frame, heap.described.len());
+        heap.described.clear();
+        heap.queues.clear();
+        let number = NEXT_FRAME.fetch_add(1, Relaxed);
+        heap.last_frame = number;
+        Ok(TransientGraph { frame: self, heap, number })
+    }
+}
