@@ -509,6 +509,30 @@ fn memory_stays_where_most_of_it_is_needed() {
     rig.finish();
 }
 
+#[test]
+fn after_a_release_nothing_that_was_before_is_named() {
+    let mut rig = Rig::new(HeapLimits::default());
+    for is_released in [false, false, true] {
+        if is_released {
+            rig.heap.release();
+        }
+        let frame = rig.frame();
+        let mut graph = frame.transient(&mut rig.heap).unwrap();
+        let pass = graph.pass(QUEUE, &[]).unwrap();
+        graph.buffer("counters", &BufferDesc::new(256), &[pass]).unwrap();
+        let transient = graph.plan().unwrap();
+        let before = transient.first_uses(pass).next().unwrap().before;
+        assert_eq!(before.is_some(), frame.number() == 1);
+        let submit = |queue, waits: &[_]| {
+            // SAFETY: there is nothing in it.
+            unsafe { rig.device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        transient.submitted(&[pass], frame.submit(QUEUE, submit).unwrap());
+        frame.end().unwrap();
+    }
+    rig.finish();
+}
+
 /// Describes a frame with one resource of each description, in passes one after the other, and plans it.
 fn plan_of(
     rig: &mut Rig,

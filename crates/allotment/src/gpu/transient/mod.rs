@@ -204,6 +204,8 @@ impl<D: Device> TransientHeap<D> {
     /// ```
     pub fn release(&mut self) {
         self.made = MadePlan::default();
+        // What is created next has followed nothing.
+        self.number_before = 0;
     }
 }
 
