@@ -191,7 +191,8 @@ impl<'a, D: Device> TransientResources<'a, D> {
     }
 
     /// Returns the points that a submission with these passes waits for: what passes of the frame before, on other queues, do with
-    /// bytes that are used here. For [`Frame::submit_after`](crate::Frame::submit_after).
+    /// bytes that are used here. For [`Frame::submit_after`](crate::Frame::submit_after). What they wait for in their own frame is
+    /// not among them.
     ///
     /// Empty where all passes are on one queue. Where all passes of the frame before were [noted](Self::submitted), and it had the
     /// same plan, these are the points of the passes that matter; else of all that the other queues were given before this frame.
