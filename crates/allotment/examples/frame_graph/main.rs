@@ -1,4 +1,4 @@
-//! The frame graph of a deferred renderer: 35 passes, two of which run beside the others on a queue for compute, and 41 targets, in
+//! The frame graph of a deferred renderer: 35 passes, three of which run beside the others on a queue for compute, and 41 targets, in
 //! memory that they share. The screen is resized while frames are in flight.
 //!
 //! ```sh
