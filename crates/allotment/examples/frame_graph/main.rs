@@ -1,5 +1,5 @@
-//! The frame graph of a deferred renderer: 35 passes, three of which run beside the others on a queue for compute, and 41 targets, in
-//! memory that they share. The screen is resized while frames are in flight.
+//! The frame graph of a deferred renderer: 35 passes, three of which run beside the others on a queue for compute, and 41
+//! targets, in memory that they share. The screen is resized while frames are in flight.
 //!
 //! ```sh
 //! cargo run --example frame_graph -p allotment-examples                    # on the simulated GPU

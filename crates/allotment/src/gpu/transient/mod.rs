@@ -55,7 +55,8 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 ///     let frame = gpu.begin_frame()?;
 ///     let mut graph = frame.transient(&mut heap)?;
 ///     let queue = QueueIndex(0);
-///     let [geometry, lighting, bloom, tonemap] = [graph.pass(queue, &[])?, graph.pass(queue, &[])?, graph.pass(queue, &[])?, graph.pass(queue, &[])?];
+///     let (geometry, lighting) = (graph.pass(queue, &[])?, graph.pass(queue, &[])?);
+///     let (bloom, tonemap) = (graph.pass(queue, &[])?, graph.pass(queue, &[])?);
 ///     let albedo = graph.image("albedo", &target, &[geometry, lighting])?;
 ///     let lit = graph.image("lit", &target, &[lighting, bloom, tonemap])?;
 ///     let bright = graph.image("bright", &target, &[bloom, tonemap])?;
@@ -93,9 +94,9 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 ///
 /// # Which share memory
 ///
-/// A driver's preference for dedicated memory is set aside, since sharing saves more. Those share of one memory type, and where the device keeps linear and optimal resources apart, of one kind. A resource that requires
-/// dedicated memory has its own, as has an attachment where the device allocates memory lazily. What the
-/// [limits](HeapLimits) leave no room for has its own memory too.
+/// Those of one memory type, and where the device keeps linear and optimal resources apart, of one kind. A resource that requires
+/// dedicated memory has its own, as has an attachment where the device allocates memory lazily; a driver's mere preference for
+/// dedicated memory is set aside. What the [limits](HeapLimits) leave no room for has its own memory too.
 pub struct TransientHeap<D: Device> {
     memory: OwningAllocator<D>,
     planner: TransientPlanner,
