@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   instances   files, and generated ones: rectangles that were cut, frame graphs, growing sets
+//!   unchanged   frames that are described as the one before
 //! ```
 //!
 //! Times are processor time of the thread. A plan is checked after each measurement, outside of it.
 
 mod instances;
+mod unchanged;
 
 use core::time::Duration;
 
@@ -14,6 +16,7 @@ use allotment_suballoc::plan::{Plan, Problem, Solver};
 use serde::Serialize;
 
 use self::instances::Instance;
+use self::unchanged::Unchanged;
 use crate::args::PlansArgs;
 use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
@@ -60,6 +63,7 @@ struct Report {
     instances: Vec<Row>,
     frames: Frames,
     growth: Vec<Row>,
+    unchanged: Vec<Unchanged>,
 }
 
 pub(crate) fn run(args: &PlansArgs) -> Result<(), Failure> {
@@ -78,6 +82,7 @@ pub(crate) fn run(args: &PlansArgs) -> Result<(), Failure> {
         growth: (3..=if args.quick { 3 } else { 5 })
             .map(|exponent| row(&instances::growing(10usize.pow(exponent)), &[]))
             .collect::<Result<_, _>>()?,
+        unchanged: [40, 200, 1000].map(unchanged::measure).into_iter().collect::<Result<_, _>>()?,
     };
     if args.json {
         say!("{}", serde_json::to_string(&report).map_err(Failure::Json)?);
@@ -246,6 +251,14 @@ fn print(report: &Report, limits: &[f64]) {
         frames.mean_seconds * 1e3,
         frames.highest_seconds * 1e3
     );
+    for row in &report.unchanged {
+        say!(
+            "a frame as the one before, {} resources: {:.0} ns for each to plan, {:.0} ns with names and descriptions",
+            row.resources,
+            row.planner_ns,
+            row.heap_ns
+        );
+    }
 }
 
 #[cfg(test)]
