@@ -543,15 +543,16 @@ fn plan_of(
     let mut graph = frame.transient(&mut rig.heap)?;
     let pass = graph.pass(QUEUE, &[])?;
     let mut ids = Vec::new();
-    let images: Vec<_> = images.iter().map(|(name, desc)| graph.image(*name, desc, &[pass])).collect();
-    let buffers: Vec<_> =
-        buffers.iter().map(|&(name, size)| graph.buffer(name, &BufferDesc::new(size), &[pass])).collect();
+    let images = images.iter().map(|(name, desc)| graph.image(*name, desc, &[pass]));
+    let images = images.collect::<Result<Vec<_>, _>>()?;
+    let buffers = buffers.iter().map(|&(name, size)| graph.buffer(name, &BufferDesc::new(size), &[pass]));
+    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
     let transient = graph.plan()?;
     for image in images {
-        ids.push(transient.image(image?).id());
+        ids.push(transient.image(image).id());
     }
     for buffer in buffers {
-        ids.push(transient.buffer(buffer?).id());
+        ids.push(transient.buffer(buffer).id());
     }
     frame.end().unwrap();
     Ok(ids)
@@ -593,9 +594,13 @@ fn after_a_plan_that_could_not_be_created_the_frame_before_is_as_it_was() {
     let small = [("a", 4096), ("b", 8192)];
     let before = plan_of(&mut rig, &[], &small).unwrap();
     let calls = rig.device.fallible_calls();
-    rig.device.fail_from(1, DeviceError::OutOfDeviceMemory);
-    plan_of(&mut rig, &[], &[("c", 64 << 20), ("a", 4096), ("b", 8192)]).unwrap_err();
+    let number = rig.heap.plan().number();
+    // After the requirements of the new one: its memory.
+    rig.device.fail_from(2, DeviceError::OutOfDeviceMemory);
+    let refused = plan_of(&mut rig, &[], &[("c", 64 << 20), ("a", 4096), ("b", 8192)]).unwrap_err();
+    assert!(matches!(refused, TransientHeapError::Memory(_)), "{refused}");
     rig.device.clear_faults();
+    assert_eq!(rig.heap.plan().number(), number);
     assert!(rig.device.fallible_calls() > calls);
     let calls = rig.device.fallible_calls();
     assert_eq!(plan_of(&mut rig, &[], &small).unwrap(), before);
