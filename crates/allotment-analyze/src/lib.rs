@@ -59,7 +59,7 @@
 //! | what to change | [`advice()`] |
 //! | what a defragmentation would move, and free | [`DefragmentationPreview`], [`LeastBlocks`] |
 //! | what other settings of the allocator would have done | [`what_if()`] |
-//! | which resources share an allocation, and what that saves | [`SharedMemory`] |
+//! | which resources share an allocation, and what that saves | [`SharedMemory`], [`SharedHistory`] |
 //! | which allocations have a name, a size or a place | [`AllocationSearch`] |
 //! | what to draw in few pixels, and what is under the mouse | [`ClassLevels`], [`pixel_runs`], [`hit_test`], [`TimeAxis`] |
 //!
@@ -102,6 +102,7 @@ mod scope;
 mod search;
 mod segments;
 mod series;
+mod shared_history;
 mod shared_memory;
 pub mod tables;
 mod time_axis;
@@ -135,6 +136,7 @@ pub use scope::Scope;
 pub use search::AllocationSearch;
 pub use segments::{Class, Placed, Segment, segments};
 pub use series::{Peak, Peaks, Series, SeriesAxis, SeriesSample, series, series_within};
+pub use shared_history::SharedHistory;
 pub use shared_memory::SharedMemory;
 pub use time_axis::TimeAxis;
 pub use timeline::{

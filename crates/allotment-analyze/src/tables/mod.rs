@@ -29,6 +29,7 @@ mod groups;
 mod leaks;
 mod peak_figures;
 mod release_latency;
+mod shared_memory;
 
 use core::cmp::Ordering;
 

@@ -1,12 +1,13 @@
 //! Resources that share allocations, against the state that the events lead to.
 
-use std::collections::BTreeSet;
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_trace::recording::State;
+use allotment_trace::recording::{Event, State};
 use proptest::prelude::*;
 
 use super::generated::{Has, recordings};
-use crate::{SharedMemory, Timeline};
+use crate::{SharedHistory, SharedMemory, Timeline};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
@@ -41,5 +42,47 @@ proptest! {
                 _ = state.apply(event);
             }
         }
+    }
+
+    #[test]
+    fn the_history_of_shared_memory_is_what_was_seen_at_each_moment(
+        recording in recordings(Has { aliasing: true, contradictions: true }, 250),
+    ) {
+        let timeline = Timeline::new(&recording);
+        let mut seen: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for position in 0..=timeline.end() {
+            for shared in SharedMemory::all_at(&timeline, position) {
+                let peak = seen.entry(shared.allocation).or_default();
+                if shared.resource_bytes > peak.0 {
+                    *peak = (shared.resource_bytes, position);
+                }
+            }
+        }
+        let all = SharedHistory::all(&timeline);
+        prop_assert!(all.is_sorted_by_key(|of| Reverse(of.peak_bytes)));
+        prop_assert_eq!(all.len(), timeline.shared_allocations().len());
+        let (mut activated, mut counted) = (0, 0);
+        for of in &all {
+            prop_assert_eq!((of.peak_bytes, of.peak_at), seen[&of.allocation]);
+            prop_assert_eq!(of.size, timeline.requested(of.allocation));
+            let resources: Vec<_> = timeline.resources_of(of.allocation).collect();
+            let bytes = resources.iter().map(|&one| timeline.resource_at(one, 0).size);
+            prop_assert_eq!((of.resources, of.total_bytes), (resources.len() as u64, bytes.sum()));
+            let is_active = |&one: &_| !timeline.active_spans(one).is_empty();
+            prop_assert_eq!(of.has_active, resources.iter().any(is_active));
+            counted += of.activations;
+        }
+        let mut state = State::default();
+        for event in &recording.events {
+            let active = |state: &State, key| state.bound.get(&key).is_some_and(|bound| bound.is.active);
+            let before = match event {
+                Event::Activated { resource } => !active(&state, *resource),
+                _ => false,
+            };
+            if state.apply(event).is_ok() && before {
+                activated += 1;
+            }
+        }
+        prop_assert_eq!(counted, activated);
     }
 }
