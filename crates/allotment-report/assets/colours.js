@@ -16,6 +16,37 @@ function readColours() {
   INK.fill[PENDING] = hatch(context, INK["pending-ground"], INK.pending, "/");
   INK.fill[USED] = INK.used;
   readTiles();
+  readPixels();
+}
+
+/** Colours as the pixels of an image, of 32 bits each: some of the above, the boxes of pictures by their hue, and how dark it is where
+    several boxes have the same bytes. */
+function readPixels() {
+  const names = ["card", "grid", "ink", "used"], canvas = document.createElement("canvas");
+  const hues = Array.from({ length: 360 }, (_, hue) => hueText(hue)), all = [...names.map(name => INK[name]), ...hues];
+  canvas.width = all.length; canvas.height = 1;
+  const c = canvas.getContext("2d", { willReadFrequently: true });
+  all.forEach((colour, at) => { c.fillStyle = colour; c.fillRect(at, 0, 1, 1); });
+  const pixels = new Uint32Array(c.getImageData(0, 0, all.length, 1).data.buffer);
+  INK.pixel = Object.fromEntries(names.map((name, at) => [name, pixels[at]]));
+  INK.hue = pixels.slice(names.length);
+  INK["on-hue"] = isDark() ? "#fff" : "#1a222c";
+  const { grid, ink, used, card } = INK.pixel;
+  INK.depth = Uint32Array.from({ length: 9 }, (_, depth) => mix(grid, ink, depth && 0.07 + 0.05 * depth));
+  INK.depthText = pixelText(INK.depth[2]);
+  INK.overlap = Uint32Array.from({ length: 4 }, (_, depth) => depth ? mix(card, used, [0, 0.3, 0.5, 0.7][depth]) : grid);
+}
+
+const isDark = () => document.documentElement.dataset.theme === "dark";
+/** The colour of a box of a picture, and that of a pixel, as the style sheet has colours. */
+const hueText = hue => `hsl(${hue} ${isDark() ? "38% 42%" : "45% 68%"})`;
+const pixelText = pixel => `rgb(${[0, 8, 16].map(shift => pixel >>> shift & 255).join()})`;
+
+/** A pixel of a colour to which a share of another one was added. */
+function mix(ground, colour, share) {
+  let out = 0;
+  for (const shift of [0, 8, 16, 24]) out |= Math.round((ground >>> shift & 255) * (1 - share) + (colour >>> shift & 255) * share) << shift;
+  return out >>> 0;
 }
 
 /** The classes as pixels, for images: of each a square of 32-bit colours that is repeated. */

@@ -22,6 +22,9 @@ const TABS = [
   ["advice", "Advice", drawAdvice, () => view.model.columns.count("advice.text")],
 ];
 
+/** The lists with charts below the timeline, which show the same time. */
+const OVER_TIME = new Set(["free", "latency", "aliasing", "planned"]);
+
 // ---- drawing: parts that are out of date are drawn once, in the next frame
 
 const stale = new Set();
@@ -41,17 +44,26 @@ function drawStale() {
     // What needs every block follows the cursor when it rests.
     clearTimeout(totalsTimer);
     if (view.model.count > 50000) totalsTimer = setTimeout(() => redraw("totals"), 100); else parts.add("totals");
-    // A list follows the cursor when it rests.
-    clearTimeout(panelTimer);
-    panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 300 : 0);
+    drawPanelSoon();
   }
-  if (parts.has("time")) { view.timeline.draw(); parts.add("cursor"); }
+  if (parts.has("time")) {
+    view.timeline.draw();
+    parts.add("cursor");
+    if (OVER_TIME.has(view.tab)) drawPanelSoon();
+  }
   if (parts.has("cursor")) view.timeline.drawCursor();
   if (parts.has("totals")) { drawTotals(); parts.add("details"); }
   if (parts.has("map")) { view.map.draw(); parts.add("pointed"); }
   if (parts.has("pointed")) view.map.drawPointed();
   if (parts.has("details")) drawDetails();
   if (parts.has("panel")) { if (pressed) panelWaits = true; else drawPanel(); }
+}
+
+/** A list follows the cursor and what the timeline shows when they rest. */
+function drawPanelSoon() {
+  clearTimeout(panelTimer);
+  const isLarge = view.model.count > 50000 || (view.tab === "aliasing" && view.model.columns.count("bound.from") > 2000);
+  panelTimer = setTimeout(() => redraw("panel"), isLarge ? 300 : 0);
 }
 
 // A list that is drawn again between the press and the release of a button has a new button, which was not pressed: the

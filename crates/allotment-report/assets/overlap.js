@@ -27,17 +27,21 @@ function sweep(model, list, t, size) {
 }
 
 /** A lane for each range, by offset: two that overlap are in different lanes, and there are as few as possible. */
-function lanesOf(model, list) {
+function lanesOf(model, list) { return lanesAt(list, i => model.offset[i], i => model.occupied(i)); }
+
+/** The same of anything with an offset and a size. Lanes beyond `most` are one, of which no drawing is made. */
+function lanesAt(list, offset, size, most = Infinity) {
   const ends = [], lane = [];
+  let count = 0;
   for (const i of list) {
-    const low = model.offset[i], high = low + model.occupied(i);
-    if (high === low) { lane.push(0); continue; }
-    let l = ends.findIndex(end => end <= low);
+    const low = offset(i), high = low + size(i);
+    let l = high === low ? 0 : ends.findIndex(end => end <= low);
     if (l < 0) l = ends.length;
-    ends[l] = high;
+    if (l < most && high > low) ends[l] = high;
     lane.push(l);
+    count = Math.max(count, l + 1);
   }
-  return { lane, count: Math.max(ends.length, list.length ? 1 : 0) };
+  return { lane, count };
 }
 
 /** How many bytes of a block each class has while ranges come and go: a tree over all offsets at which one begins or ends.

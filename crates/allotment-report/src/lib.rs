@@ -31,6 +31,7 @@ mod payload;
 mod planned;
 mod report;
 mod running;
+mod shared;
 mod tables;
 
 pub use report::write_report;

@@ -36,6 +36,8 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/table.js"),
     include_str!("../assets/chart.js"),
     include_str!("../assets/free.js"),
+    include_str!("../assets/boxes.js"),
+    include_str!("../assets/shared.js"),
     include_str!("../assets/aliasing.js"),
     include_str!("../assets/planned.js"),
     include_str!("../assets/latency.js"),

@@ -14,6 +14,7 @@ use allotment_trace::recording::{
 use crate::columns::ColumnWriter;
 use crate::lives::{Lives, NEVER, ObjectLife, RangeLife, Sample};
 use crate::planned::Planned;
+use crate::shared::Shared;
 use crate::tables;
 
 /// What a page shows.
@@ -25,6 +26,7 @@ pub(crate) struct Content<'a> {
     pub(crate) leaks: Table,
     pub(crate) advice: Vec<String>,
     pub(crate) planned: Planned,
+    pub(crate) shared: Shared,
 }
 
 /// Writes all columns. Columns of one table begin with its name and have equally many values.
@@ -40,6 +42,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     ranges(&lives.ranges, out)?;
     objects(lives, out)?;
     content.planned.write(content.timeline, out)?;
+    content.shared.write(content.timeline, &lives.ranges, out)?;
     happenings(lives, out)
 }
 
@@ -197,12 +200,12 @@ fn samples<W: Write>(out: &mut ColumnWriter<W>, table: &str, samples: &[Sample])
     out.difference(&format!("{table}.value"), samples.iter().map(|sample| sample.values[0]))
 }
 
-fn text(id: TextId) -> u64 {
+pub(crate) fn text(id: TextId) -> u64 {
     id.0.into()
 }
 
 /// Moments from the beginning to the end of a life; 0 if it has not ended.
-fn life(from: u64, to: u64) -> u64 {
+pub(crate) fn life(from: u64, to: u64) -> u64 {
     if to == NEVER { 0 } else { to - from }
 }
 
@@ -223,7 +226,7 @@ fn flags(range: &RangeLife) -> u64 {
         | u64::from(range.pending_from > 0) << 4
 }
 
-fn kind(kind: ResourceKind) -> u64 {
+pub(crate) fn kind(kind: ResourceKind) -> u64 {
     match kind {
         ResourceKind::Buffer => 0,
         ResourceKind::LinearImage => 1,

@@ -9,6 +9,7 @@ use crate::lives::Lives;
 use crate::page;
 use crate::payload::Content;
 use crate::planned::Planned;
+use crate::shared::Shared;
 
 /// Writes the page of a recording. The title is shown at its top.
 ///
@@ -41,6 +42,7 @@ pub fn write_report(title: &str, recording: &Recording, out: impl Write) -> io::
         lives,
         leaks: Leaks::at(&end, grouping).table(&timeline, grouping),
         planned: Planned::of(&timeline),
+        shared: Shared::of(&timeline),
         advice: advice(&end, &AdviceThresholds::default()).iter().map(ToString::to_string).collect(),
     };
     page::write(&content, out)

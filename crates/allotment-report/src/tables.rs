@@ -39,7 +39,7 @@ fn headings<W: Write>(out: &mut ColumnWriter<W>, name: &str, columns: &[Column])
 }
 
 /// Writes a table with its cells, row by row, and the rank of each row in each column, column by column.
-fn table<W: Write>(out: &mut ColumnWriter<W>, name: &str, table: &Table) -> io::Result<()> {
+pub(crate) fn table<W: Write>(out: &mut ColumnWriter<W>, name: &str, table: &Table) -> io::Result<()> {
     headings(out, name, &table.columns)?;
     out.texts(&format!("{name}.summary"), &table.summary)?;
     let cells: Vec<_> = table.rows.iter().flat_map(|row| &row.cells).collect();

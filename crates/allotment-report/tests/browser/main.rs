@@ -17,13 +17,14 @@ use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_analyze::tables::{Cell, DescriptorHeapRow, Row, Table, allocation_cell, allocation_columns};
 use allotment_analyze::{
     AdviceThresholds, AllocationIndex, Cursor, Difference, Grouping, Holes, Lanes, Leaks, LifetimeEnd,
-    LifetimeRule, OfflineMemory, ReleaseLatency, Scope, Status, Timeline, advice, proved,
+    LifetimeRule, OfflineMemory, ReleaseLatency, Scope, SharedHistory, SharedMemory, Status, Timeline,
+    advice, proved,
 };
 use allotment_report::write_report;
 use allotment_trace::Collector;
 use allotment_trace::recording::{Event, Recording, TextId};
 use chromium::{Chromium, scratch};
-use recordings::HOSTILE;
+use recordings::{HOSTILE, MIB};
 
 fn page_of(recording: &Recording, title: &str) -> PathBuf {
     let path = scratch("report").join("report.html");
@@ -737,6 +738,185 @@ fn allocations_that_share_bytes_are_in_lanes_and_counted_once() {
     assert!(page.value("view.selected === null || view.selected.range != null") == true);
 }
 
+/// Where a byte of a picture is on the screen at a moment.
+fn place_in_picture(page: &mut Chromium, id: &str, t: u64, offset: u64, top: u64, height: u64) -> (f64, f64) {
+    page.value(&format!(
+        "globalThis.found = (box => [box.left + timeScale(box.width).x({t} + 0.5), box.top + 2 + (1 - {offset} / {top}) * ({height} - 22)])\
+         ((canvas => {{ canvas.scrollIntoView({{ block: 'center' }}); return canvas.getBoundingClientRect(); }})($('{id}')))"
+    ));
+    (page.number("found[0]"), page.number("found[1]"))
+}
+
+/// The resource that the picture of shared memory shows there: its name, or nothing.
+fn shown_in_picture(page: &mut Chromium, t: u64, offset: u64, top: u64) -> Option<String> {
+    let shown = page.value(&format!(
+        "(({{ grid }}, {{ active }}, memory) => (box => box ? resourceName(view.model, active.of[boundResources(view.model).first[memory.first] + box - 1]) : null)\
+         (grid.box[Math.floor((1 - {offset} / {top}) * grid.height) * grid.width + momentColumns(grid.width)({t})]))\
+         (pictures.get('shared-picture'), boundResources(view.model), sharedMemories(view.model).find(memory => memory.row === shared.row) ?? sharedMemories(view.model)[0])"
+    ));
+    shown.as_str().map(str::to_owned)
+}
+
+#[test]
+fn memory_that_resources_share_is_that_of_the_analysis_at_every_moment() {
+    let recording = recordings::shared(24);
+    let Some(mut page) = open(&recording, "shared") else { return };
+    page.click_on("#tabs button[data-v=aliasing]");
+    let timeline = Timeline::new(&recording);
+    let all = SharedHistory::all(&timeline);
+    let table = SharedHistory::table(&timeline, &all);
+    let shown: Vec<Vec<String>> = cells(&mut page)
+        .into_iter()
+        .map(|mut row| {
+            row.pop();
+            row
+        })
+        .collect();
+    assert_eq!(shown, texts(&table));
+    let headings = page.text("[...$('shared').querySelectorAll('th')].map(th => th.title).join()");
+    assert!(table.columns.iter().all(|column| headings.contains(column.help)), "{headings}");
+
+    let name = |id: TextId| recording.text(id).unwrap_or_default().to_owned();
+    let mut strong = 0;
+    for t in (0..=timeline.end()).step_by(7) {
+        for (row, of) in all.iter().enumerate() {
+            let found: Vec<(String, u64, u64, bool)> = serde_json::from_str(&page.text(&format!(
+                "((bound, memory) => JSON.stringify(residents(bound, memory, {t}).map(i => [resourceName(view.model, i), bound.offset[i], bound.size[i], activeAt(bound, i, {t})])))\
+                 (boundResources(view.model), sharedMemories(view.model)[{row}])"
+            )))
+            .unwrap();
+            let shared = SharedMemory::at(&timeline, of.allocation, t);
+            let expected: Vec<_> = shared.iter().flat_map(|shared| &shared.resources).collect();
+            let lines = expected.iter().map(|(_, is)| (name(is.name), is.offset, is.size, is.active));
+            assert_eq!(found, lines.collect::<Vec<_>>(), "{} at {t}", row);
+            if row > 0 {
+                continue;
+            }
+            // The picture shows at each byte the resource that is active there.
+            for offset in (MIB / 2..of.size).step_by(MIB as usize) {
+                let has = |is: &&&(_, allotment_trace::recording::BoundResource)| {
+                    is.1.active && (is.1.offset..is.1.offset + is.1.size).contains(&offset)
+                };
+                let active = expected.iter().find(has).map(|(_, is)| name(is.name));
+                assert_eq!(shown_in_picture(&mut page, t, offset, of.size), active, "{offset} at {t}");
+                strong += usize::from(active.is_some());
+            }
+        }
+    }
+    assert!(strong > 100, "{strong}");
+    page.value("goTo(120)");
+    page.settle();
+    page.value("$('shared-picture').scrollIntoView({ block: 'center' })");
+    page.picture("11-shared.png");
+    page.value("view.theme = 'dark'; applyColours()");
+    page.settle();
+    page.picture("11-shared-dark.png");
+}
+
+#[test]
+fn resources_in_shared_memory_are_chosen_by_pointer_and_keys_and_followed_in_time() {
+    let recording = recordings::shared(24);
+    let Some(mut page) = open(&recording, "shared") else { return };
+    page.click_on("#tabs button[data-v=aliasing]");
+    let timeline = Timeline::new(&recording);
+    let all = SharedHistory::all(&timeline);
+    let name = |resource| {
+        let is = timeline.resource_at(resource, 0);
+        recording.text(is.name).unwrap_or_default().to_owned()
+    };
+    // The second active span of the graphics buffer, under the pointer and clicked.
+    let gbuffer = timeline.resources_of(all[0].allocation).find(|&one| name(one) == "gbuffer").unwrap();
+    let (from, to) = timeline.active_spans(gbuffer)[1];
+    let t = (from + to).div_ceil(2);
+    let at = place_in_picture(&mut page, "shared-picture", t, 12 * MIB, all[0].size, 280);
+    page.hover(at);
+    let tip = page.text("$('tip').textContent");
+    let spans = timeline.active_spans(gbuffer).len();
+    for part in ["gbuffer", "14,680,064 B", "0x400000", &format!("span 2 of {spans}"), "the same byte: bloom"]
+    {
+        assert!(tip.contains(part), "{part}: {tip}");
+    }
+    page.click(at);
+    assert_eq!(page.number("view.t"), t as f64);
+    let chosen = page.text("$('chosen').textContent");
+    assert!(chosen.contains("gbuffer") && chosen.contains(&format!("{spans} active spans")), "{chosen}");
+    page.picture("11-shared-chosen.png");
+    // A second click at the same place chooses the other resource there.
+    page.click(at);
+    assert!(page.text("$('chosen').textContent").starts_with("bloom"));
+
+    // By keys: from the lowest offset up, and along the activations.
+    page.value("$('shared-picture').focus(); shared.chosen = null");
+    for expected in ["shadow map", "gbuffer"] {
+        page.key("ArrowUp", false);
+        assert!(page.text("$('chosen').textContent").starts_with(expected), "{expected}");
+    }
+    page.key("Enter", false);
+    let next = timeline.active_spans(gbuffer)[2].0 + 1;
+    assert_eq!(page.number("view.t"), next as f64);
+    assert_eq!(page.text("document.activeElement.id"), "shared-picture");
+    page.key("ArrowDown", false);
+    assert!(page.text("$('chosen').textContent").starts_with("shadow map"));
+    page.key("Escape", false);
+    assert_eq!(page.text("$('chosen').textContent"), "");
+
+    // What the timeline shows is what the picture shows.
+    page.value("view.timeline.span.set(100, 50); redraw('time')");
+    page.settle();
+    page.settle();
+    let at = place_in_picture(&mut page, "shared-picture", 120, 12 * MIB, all[0].size, 280);
+    let active = SharedMemory::at(&timeline, all[0].allocation, 120).unwrap();
+    let is_there = |is: &allotment_trace::recording::BoundResource| {
+        is.active && (is.offset..is.offset + is.size).contains(&(12 * MIB))
+    };
+    let expected = active.resources.iter().find(|(_, is)| is_there(is)).map(|&(one, _)| name(one)).unwrap();
+    page.hover(at);
+    let tip = page.text("$('tip').textContent");
+    assert!(tip.starts_with(&expected), "{expected}: {tip}");
+
+    // Another memory: by the name in its row. The cursor goes to where it exists.
+    let row = all.iter().position(|of| !of.has_active).unwrap();
+    page.click_on(&format!("#memory-{row}"));
+    assert!(page.text("$('panel').textContent").contains("A plan gives each resource its bytes"));
+    let early = all.iter().position(|of| timeline.lifetime(of.allocation).freed.is_some()).unwrap();
+    page.click_on(&format!("#memory-{early}"));
+    let position = page.number("view.t") as u64;
+    assert!(timeline.allocation_exists(all[early].allocation, position), "{position}");
+    page.click_on("#shared-time");
+    assert!(page.value("!view.timeline.span.all") == true);
+    page.click_on("#shared-memory");
+    let selected = page.text("view.model.name(view.selected.range)");
+    assert_eq!(selected, "loading screen");
+}
+
+#[test]
+fn ten_thousand_resources_with_a_million_events_are_drawn_at_the_cost_of_their_pixels() {
+    let recording = recordings::large_shared(10_000, 1_000_000);
+    let Some(mut page) = open(&recording, "many resources") else { return };
+    let opened = page.number("view.opened");
+    let mut draw = |what: &str| {
+        page.number(&format!(
+            "(() => {{ const at = performance.now(); {what}; drawAliasing($('panel')); return performance.now() - at; }})()"
+        ))
+    };
+    let first = draw("view.tab = 'aliasing'");
+    let moved = draw("view.t = 500000; view.moment = new Moment(view.model, view.t)");
+    let zoomed = draw("view.timeline.span.set(400000, 200000)");
+    let shown = page.number("sharedMemories(view.model)[0].last");
+    assert_eq!(shown, 10_000.0);
+    // Once all are placed, each pixel has one of the two resources of a pair.
+    let every = "pictures.get('shared-picture').grid.box.every((box, i) => i % W < W / 50 || box > 0)";
+    assert!(page.value(&every.replace('W', "pictures.get('shared-picture').grid.width")) == true);
+    page.settle();
+    page.value("showTab('aliasing', true)");
+    page.settle();
+    page.picture("12-many-shared.png");
+    // No limit: a busy machine takes a few times as long.
+    println!(
+        "10,000 resources, 1,000,000 events: opened in {opened:.0} ms, first drawn in {first:.0} ms, at another moment in {moved:.0} ms, zoomed in {zoomed:.0} ms"
+    );
+}
+
 #[test]
 fn plans_with_all_lifetimes_known_are_those_of_the_analysis_and_a_click_shows_an_allocation() {
     let recording = recordings::program(120);
@@ -777,7 +957,7 @@ fn plans_with_all_lifetimes_known_are_those_of_the_analysis_and_a_click_shows_an
     page.value(
         "globalThis.large = (all => { let best = 0; for (let k = 1; k < plans(view.model)[0].drawn; k++) if (all.size[k] * all.life[k] > all.size[best] * all.life[best]) best = k; \
          const box = document.querySelector('#panel canvas.plot'); box.scrollIntoView({ block: 'center' }); const at = box.getBoundingClientRect(), { x } = timeScale(at.width), p = plans(view.model)[0]; \
-         return { k: best, x: at.left + x(all.from[best] + all.life[best] / 2), y: at.top + (1 - (all.offset[best] + all.size[best] / 2) / p.peak) * (PLAN_HEIGHT - 22) + 2 }; })(placedItems(view.model))",
+         return { k: best, x: at.left + x(all.from[best] + all.life[best] / 2), y: at.top + (1 - (all.offset[best] + all.size[best] / 2) / p.peak) * (PICTURE_HEIGHT - 22) + 2 }; })(placedItems(view.model))",
     );
     page.settle();
     let at = (page.number("large.x"), page.number("large.y"));
@@ -894,7 +1074,7 @@ fn a_recording_without_events_says_what_is_not_there() {
         ("lifetimes", "No allocation answers this question"),
         ("free", "No block exists"),
         ("latency", "No memory was released"),
-        ("aliasing", "No two allocations share bytes"),
+        ("aliasing", "no resources were placed in memory that they share. Gpu::allocate_memory"),
         ("descriptors", "no descriptor heaps"),
         ("queues", "no deletion queues"),
         ("happenings", "no refusals"),

@@ -6,8 +6,9 @@ use allotment::Algorithm;
 use allotment::Alignment;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
-    Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, TextId,
+    Allocated, AllocationKey, Api, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind,
+    Event, Header, Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind,
+    StallKind, TextId,
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -38,6 +39,7 @@ pub(crate) struct Maker {
     live: Vec<(AllocationKey, usize, u64)>,
     last_block: u64,
     last_key: u64,
+    bound: Vec<BoundResource>,
 }
 
 impl Maker {
@@ -139,6 +141,48 @@ impl Maker {
             targets.push(self.allocate_at(block, "target bloom", 5 * half, 3 * half, 3 * half, 256));
         }
         targets
+    }
+
+    /// Places a resource in the memory of an allocation.
+    pub(crate) fn bind(
+        &mut self,
+        memory: AllocationKey,
+        name: &str,
+        offset: u64,
+        size: u64,
+        active: bool,
+    ) -> AllocationKey {
+        self.last_key += 1;
+        let (resource, name) = (AllocationKey(self.last_key), self.text(name));
+        let (kind, call_site) = (ResourceKind::OptimalImage, TextId::NONE);
+        let is = BoundResource { resource, memory, offset, size, name, call_site, kind, active };
+        self.bound.push(is);
+        self.event(Event::Bound(is));
+        resource
+    }
+
+    /// Gives a resource its bytes, unless it has them.
+    pub(crate) fn activate(&mut self, by: AllocationKey) {
+        let it = *self.bound.iter().find(|one| one.resource == by).unwrap();
+        if it.active {
+            return;
+        }
+        let mut displaced = Vec::new();
+        for one in &mut self.bound {
+            let overlaps = one.offset < it.offset + it.size && it.offset < one.offset + one.size;
+            if one.resource != by && one.memory == it.memory && one.active && overlaps {
+                one.active = false;
+                displaced.push(one.resource);
+            }
+            one.active |= one.resource == by;
+        }
+        displaced.into_iter().for_each(|resource| self.event(Event::Displaced { resource, by }));
+        self.event(Event::Activated { resource: by });
+    }
+
+    pub(crate) fn unbind(&mut self, resource: AllocationKey) {
+        self.bound.retain(|one| one.resource != resource);
+        self.event(Event::Unbound { resource });
     }
 
     /// Gives a block another size: at least what its allocations need.
@@ -295,6 +339,71 @@ pub(crate) fn program(frames: u64) -> Recording {
         maker.event(Event::Budget { heap: MemoryHeapIndex(0), usage, budget });
         maker.event(Event::Submitted { queue: QueueIndex(0), value: frame });
         maker.event(Event::FrameEnd { number: frame });
+    }
+    maker.recording
+}
+
+/// Targets of a frame that share memory: five that take turns in each frame, of which one is created anew when half of the frames
+/// are over; those of a plan, of which none is ever active; and memory that is freed early.
+pub(crate) fn shared(frames: u64) -> Recording {
+    let mut maker = Maker::default();
+    maker.recording.header = header();
+    maker.pool(0, "", Algorithm::Tlsf);
+    let block = maker.block(0, 0, 128 * MIB);
+    let early = maker.allocate(block, "loading screen", 2 * MIB, 2 * MIB).unwrap();
+    let logo = maker.bind(early, "logo", 0, MIB, true);
+    let targets = maker.allocate(block, "targets", 24 * MIB, 24 * MIB).unwrap();
+    let shadows = maker.bind(targets, "shadow map", 0, 8 * MIB, true);
+    let gbuffer = maker.bind(targets, "gbuffer", 4 * MIB, 14 * MIB, false);
+    let occlusion = maker.bind(targets, "occlusion", 18 * MIB, 3 * MIB, true);
+    let mut bloom = maker.bind(targets, "bloom", 10 * MIB, 9 * MIB, false);
+    maker.bind(targets, "exposure", 24 * MIB - 4096, 4096, true);
+    let plan = maker.allocate(block, "transient heap", 8 * MIB, 8 * MIB).unwrap();
+    for at in 0..6 {
+        maker.bind(plan, &format!("planned {at}"), at * MIB, (8 - at) * MIB / 2 + 100, false);
+    }
+    for frame in 0..frames {
+        maker.event(Event::Time { nanoseconds: frame * 16_600_000 });
+        for resource in [shadows, gbuffer, occlusion, bloom] {
+            maker.activate(resource);
+            maker.event(Event::RingUsed { ring: ObjectId(2), used: frame });
+        }
+        if frame == frames / 4 {
+            maker.unbind(logo);
+            maker.free(early);
+        }
+        if frame == frames / 2 {
+            maker.unbind(bloom);
+            bloom = maker.bind(targets, "bloom", 12 * MIB, 7 * MIB, false);
+        }
+        maker.event(Event::FrameEnd { number: frame });
+    }
+    maker.recording
+}
+
+/// A million events of ten thousand resources in one memory, each of which overlaps its neighbours.
+pub(crate) fn large_shared(resources: u64, events: usize) -> Recording {
+    let mut maker = Maker::default();
+    maker.recording.header = header();
+    maker.pool(0, "", Algorithm::Tlsf);
+    let block = maker.block(0, 0, 256 * MIB);
+    let each = 256 * MIB / resources / 2;
+    let memory = maker.allocate(block, "streamed", 256 * MIB, 256 * MIB).unwrap();
+    // Pairs at the same bytes, which take turns.
+    let pairs: Vec<_> = (0..resources / 2)
+        .map(|pair| {
+            let mut bind =
+                |active| maker.bind(memory, &format!("tile {pair}"), pair * 4 * each, 4 * each, active);
+            [bind(true), bind(false)]
+        })
+        .collect();
+    let (mut random, mut active) = (Random(5), vec![0; pairs.len()]);
+    while maker.recording.events.len() < events {
+        let pair = random.below(pairs.len() as u64) as usize;
+        let (resource, by) = (pairs[pair][active[pair]], pairs[pair][1 - active[pair]]);
+        maker.event(Event::Displaced { resource, by });
+        maker.event(Event::Activated { resource: by });
+        active[pair] = 1 - active[pair];
     }
     maker.recording
 }
