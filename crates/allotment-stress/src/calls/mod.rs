@@ -10,6 +10,7 @@ mod observers;
 mod placed;
 mod pools;
 mod rooms;
+mod transient;
 mod uploads;
 
 use core::fmt;
@@ -28,6 +29,7 @@ pub(crate) use images::TheirImage;
 pub(crate) use observers::Observer;
 
 use self::placed::PlacedSet;
+use self::transient::TheirHeap;
 use crate::world::{Marked, World};
 use crate::{Input, Stressed, Tally};
 
@@ -210,6 +212,8 @@ calls! {
     UsePlaced,
     /// Drops memory that something is placed in, or what is placed there.
     DropPlaced,
+    /// `Gpu::transient_heap`, `Frame::transient`, `TransientGraph`, `TransientResources`.
+    TransientHeap,
 }
 
 /// An open recording of this thread, and its memory and descriptors.
@@ -240,6 +244,7 @@ pub struct Player<'w, D: Stressed> {
     /// Open frames of any `Gpu`s.
     frames: Vec<Frame<D>>,
     placed: Vec<PlacedSet<D>>,
+    heaps: Vec<TheirHeap<D>>,
 }
 
 impl<'w, D: Stressed> Player<'w, D> {
@@ -261,6 +266,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             open: Vec::new(),
             frames: Vec::new(),
             placed: Vec::new(),
+            heaps: Vec::new(),
         }
     }
 
@@ -386,6 +392,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             Call::Activate => self.activate(),
             Call::UsePlaced => self.use_placed(),
             Call::DropPlaced => self.drop_placed(),
+            Call::TransientHeap => self.use_transient_heap(),
         }
     }
 

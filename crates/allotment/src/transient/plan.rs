@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::planner::{TransientPass, TransientResource};
+use super::planner::{Graph, TransientPass, TransientResource};
 
 /// The place of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,16 @@ impl TransientPlan {
             .map(|&(_, resource)| resource)
     }
 
+    /// Returns the resources that several passes may be the first to use.
+    pub(crate) fn begun_by_several(&self) -> impl Iterator<Item = TransientResource> + '_ {
+        let mut firsts = vec![0_u32; self.placements.len()];
+        let several = self.begins.iter().filter(move |(_, resource)| {
+            firsts[resource.index()] += 1;
+            firsts[resource.index()] == 2
+        });
+        several.map(|&(_, resource)| resource)
+    }
+
     /// Returns which passes have to wait for a pass of the frame before on another queue: since a resource follows one of that
     /// frame, or reads what that has left. Waits that follow from others, or from the order of a queue, are not in the list.
     #[must_use]
@@ -170,7 +180,7 @@ impl TransientPlan {
         self.is_kept.get(resource.index()).copied().unwrap_or_default()
     }
 
-    /// Returns the number of the plan: each that differs from the one before has the next, from 1 on.
+    /// Returns the number of the plan, from 1 on. One that a frame gets again has the number that it had.
     ///
     /// What [`follows`](Self::follows) and [`waits`](Self::waits) say of the frame before holds where that had this number. Else
     /// the first passes on each queue wait for all passes of the frame before, and an aliasing barrier for all resources comes
@@ -178,6 +188,24 @@ impl TransientPlan {
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns a place with the number of the heap within its class.
+    pub(super) fn within_class(&self, place: Placement) -> Placement {
+        let class = self.heaps[place.heap as usize].class;
+        let first = self.heaps.iter().position(|heap| heap.class == class).unwrap_or(0);
+        Placement { heap: place.heap - first as u32, ..place }
+    }
+
+    /// Notes which resources are where they were before, and what was moved. `old` are the places of those that are what they
+    /// were.
+    pub(super) fn compare(&mut self, graph: &Graph, old: &[Option<Placement>]) {
+        let places: Vec<Option<Placement>> =
+            self.placements.iter().map(|place| place.map(|place| self.within_class(place))).collect();
+        self.is_kept = places.iter().zip(old).map(|(place, old)| place.is_some() && place == old).collect();
+        let moved = graph.resources.iter().zip(places.iter().zip(old));
+        let moved = moved.filter(|(_, (place, old))| old.is_some() && place != old);
+        self.moved_bytes = moved.map(|(resource, _)| resource.desc.size).sum();
     }
 
     /// What there is less of in a better plan: bytes without a place, then bytes of heaps.

@@ -6,7 +6,7 @@ use allotment_suballoc::plan::Solver;
 use super::error::TransientError;
 use super::passes::Passes;
 use super::plan::TransientPlan;
-use super::planning::{Effort, Planning};
+use super::planning::{self, Effort, Planning};
 use crate::device::QueueIndex;
 
 /// A pass of the frame that is described.
@@ -214,9 +214,29 @@ pub struct TransientPlanner {
     /// The frame that `plan` is of; empty before the first.
     planned: Graph,
     plan: TransientPlan,
-    /// What was planned before, until the next frame is described.
-    before: Option<(Graph, TransientPlan)>,
+    /// Other frames of late with their plans, the last one first.
+    others: Vec<Other>,
+    /// How many frames were planned, and how many plans were made for them.
+    frames: u64,
+    numbers: u64,
+    /// The number of the plan whose resources exist, for a planner that is told so.
+    made: u64,
     solver: Solver,
+}
+
+/// A frame that comes back after at most so many gets the plan that it had.
+const REMEMBERED_FRAMES: u64 = 8;
+
+/// So many plans are remembered beside the current one.
+const REMEMBERED_PLANS: usize = 3;
+
+/// A frame that was planned before the last one.
+#[derive(Debug)]
+struct Other {
+    planned: Graph,
+    plan: TransientPlan,
+    /// How many frames there were when it was the last one.
+    frames: u64,
 }
 
 impl TransientPlanner {
@@ -229,7 +249,6 @@ impl TransientPlanner {
     /// Begins the description of a frame. The plan of the one before stays known.
     pub fn begin(&mut self) {
         self.described.clear();
-        self.before = None;
     }
 
     /// Adds a pass that the queue executes after those of this queue that were added before, and that waits for others. A pass
@@ -323,27 +342,85 @@ impl TransientPlanner {
     }
 
     /// Returns the plan for the frame that was described since [`begin`](Self::begin): the one of before, with its
-    /// [number](TransientPlan::number), where the frame is as the last one that was planned.
+    /// [number](TransientPlan::number), where the frame is as the last one that was planned, or as one of the three other kinds
+    /// before that, at most 8 frames ago. A program may draw frames of several kinds in turn.
+    ///
+    /// ```
+    /// # use allotment::device::QueueIndex;
+    /// # use allotment::transient::{TransientDesc, TransientPlanner};
+    /// let mut planner = TransientPlanner::default();
+    /// let mut numbers = Vec::new();
+    /// for frame in 0..6 {
+    ///     planner.begin();
+    ///     let shadows = planner.pass(QueueIndex(0), &[])?;
+    ///     planner.resource(&TransientDesc::new(0, 4096), &[shadows])?;
+    ///     if frame % 2 == 0 {
+    ///         planner.resource(&TransientDesc::new(1, 65536), &[shadows])?; // clouds, in every second frame
+    ///     }
+    ///     numbers.push(planner.plan()?.number());
+    /// }
+    /// assert_eq!(numbers, [1, 2, 1, 2, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// [`TransientError`]; the plan before stays.
     pub fn plan(&mut self) -> Result<&TransientPlan, TransientError> {
         if self.plan.number == 0 || self.described != self.planned {
-            let before = (&self.planned, &self.plan);
-            let planning = Planning::new(&self.described, Effort::per_frame())?;
-            let plan = planning.plan(&self.limits, before, &mut self.solver)?;
-            let planned = core::mem::replace(&mut self.planned, self.described.clone());
-            self.before = Some((planned, core::mem::replace(&mut self.plan, plan)));
+            if let Some(at) = self.others.iter().position(|other| other.planned == self.described) {
+                let old = planning::places_before(&self.described, (&self.planned, &self.plan))?;
+                let Other { planned, mut plan, .. } = self.others.remove(at);
+                plan.compare(&planned, &old);
+                self.replace(planned, plan);
+            } else {
+                let before = (&self.planned, &self.plan);
+                let planning = Planning::new(&self.described, Effort::per_frame())?;
+                let plan = planning.plan(&self.limits, before, &mut self.solver)?;
+                self.replace_by_new(self.described.clone(), plan);
+            }
         }
+        self.frames += 1;
+        let (frames, made) = (self.frames, self.made);
+        self.others.retain(|it| frames - it.frames < REMEMBERED_FRAMES || it.plan.number == made);
         Ok(&self.plan)
     }
 
-    /// Takes the last plan back, if it was one for the frame that is described: what it needs could not be created.
-    pub(crate) fn take_back(&mut self) {
-        if let Some((planned, plan)) = self.before.take() {
-            (self.planned, self.plan) = (planned, plan);
+    /// Takes a plan that nobody has seen.
+    fn replace_by_new(&mut self, planned: Graph, plan: TransientPlan) {
+        self.numbers += 1;
+        self.replace(planned, TransientPlan { number: self.numbers, ..plan });
+    }
+
+    fn replace(&mut self, planned: Graph, plan: TransientPlan) {
+        let planned = core::mem::replace(&mut self.planned, planned);
+        let plan = core::mem::replace(&mut self.plan, plan);
+        if plan.number == 0 {
+            return;
         }
+        if self.others.len() == REMEMBERED_PLANS {
+            let oldest = self.others.iter().rposition(|other| other.plan.number != self.made);
+            self.others.remove(oldest.unwrap_or(0));
+        }
+        self.others.insert(0, Other { planned, plan, frames: self.frames });
+    }
+
+    /// Says that the resources of the current plan exist. It is not forgotten before those of another one do.
+    pub(crate) fn made(&mut self) {
+        self.made = self.plan.number;
+    }
+
+    /// Returns whether a frame may get the plan with a number.
+    pub(crate) fn remembers(&self, number: u64) -> bool {
+        self.plan.number == number || self.others.iter().any(|other| other.plan.number == number)
+    }
+
+    /// Says that the resources of the current plan could not be created. The last one whose resources exist is the current one
+    /// again.
+    pub(crate) fn take_back(&mut self) {
+        let made = self.others.iter().position(|other| other.plan.number == self.made);
+        let made = made.map(|at| self.others.remove(at));
+        (self.planned, self.plan) = made.map(|made| (made.planned, made.plan)).unwrap_or_default();
     }
 
     /// Returns the last plan; an empty one before the first.
@@ -378,7 +455,7 @@ impl TransientPlanner {
     pub fn improve(&mut self, mut stop: impl FnMut() -> bool) -> &TransientPlan {
         // The frame was planned, so it can be.
         if let Some(better) = self.better(&mut stop).ok().flatten() {
-            self.plan = better;
+            self.replace_by_new(self.planned.clone(), better);
         }
         &self.plan
     }

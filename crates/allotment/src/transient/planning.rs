@@ -81,6 +81,31 @@ impl Placed {
     }
 }
 
+/// Returns the place that each resource of a frame had in the plan before, where it is what it was; with the number of the heap
+/// within its class.
+pub(super) fn places_before(
+    graph: &Graph,
+    (before, plan): (&Graph, &TransientPlan),
+) -> Result<Vec<Option<Placement>>, TransientError> {
+    let mut by_key = HashMap::with_capacity(graph.resources.len());
+    for (at, resource) in graph.resources.iter().enumerate() {
+        match by_key.entry(resource.desc.key) {
+            Entry::Occupied(_) => return Err(TransientError::KeyUsedTwice { key: resource.desc.key }),
+            Entry::Vacant(free) => free.insert(at),
+        };
+    }
+    let mut places = vec![None; graph.resources.len()];
+    for (old, place) in before.resources.iter().zip(&plan.placements) {
+        let (Some(&at), Some(place)) = (by_key.get(&old.desc.key), place) else { continue };
+        let now = &graph.resources[at];
+        // What becomes a history, or is none any more, begins anew.
+        if now.desc == old.desc && now.is_history() == old.is_history() {
+            places[at] = Some(plan.within_class(*place));
+        }
+    }
+    Ok(places)
+}
+
 impl<'a> Planning<'a> {
     pub(super) fn new(graph: &'a Graph, effort: Effort<'a>) -> Result<Self, TransientError> {
         let order = Order::of(&graph.passes);
@@ -145,15 +170,14 @@ impl<'a> Planning<'a> {
         solver: &mut Solver,
     ) -> Result<TransientPlan, TransientError> {
         let resources = &self.graph.resources;
-        let old = self.places_before(before, plan_before)?;
+        let old = places_before(self.graph, (before, plan_before))?;
         let shares = |resource: &&Described| !resource.desc.is_alone;
         let mut classes: Vec<u32> =
             resources.iter().filter(shares).map(|resource| resource.desc.class).collect();
         classes.sort_unstable();
         classes.dedup();
-        let mut plan = TransientPlan { number: plan_before.number + 1, ..TransientPlan::default() };
+        let mut plan = TransientPlan::default();
         plan.placements = vec![None; resources.len()];
-        plan.is_kept = vec![false; resources.len()];
         for class in classes {
             let of_class = |desc: &TransientDesc| desc.class == class && !desc.is_alone;
             let members = (0..resources.len() as u32).filter(|&at| of_class(&resources[at as usize].desc));
@@ -161,16 +185,13 @@ impl<'a> Planning<'a> {
             let old: Vec<Option<Placement>> = members.iter().map(|&at| old[at as usize]).collect();
             let placed = self.place_class(class, &members, &old, limits, solver)?;
             let first = plan.heaps.len() as u32;
-            for ((&member, place), old) in members.iter().zip(&placed.places).zip(&old) {
-                plan.is_kept[member as usize] = place.is_some() && place == old;
+            for (&member, place) in members.iter().zip(&placed.places) {
                 plan.placements[member as usize] = place.map(|it| Placement { heap: first + it.heap, ..it });
             }
-            let moved = members.iter().zip(&placed.places).zip(&old);
-            let moved = moved.filter(|((_, place), old)| old.is_some() && place != old);
-            plan.moved_bytes += moved.map(|((&at, _), _)| resources[at as usize].desc.size).sum::<u64>();
             plan.not_placed_bytes += placed.not_placed_bytes;
             plan.heaps.extend(placed.heaps);
         }
+        plan.compare(self.graph, &old);
         plan.total_size = resources.iter().filter(shares).map(|resource| resource.desc.size).sum::<u64>()
             - plan.not_placed_bytes;
         self.order_tenants(&mut plan);
@@ -207,32 +228,6 @@ impl<'a> Planning<'a> {
             }
             _ => fresh,
         })
-    }
-
-    /// Returns the place that each resource had, where it is what it was; with the number of the heap within its class.
-    fn places_before(
-        &self,
-        before: &Graph,
-        plan: &TransientPlan,
-    ) -> Result<Vec<Option<Placement>>, TransientError> {
-        let mut by_key = HashMap::with_capacity(self.graph.resources.len());
-        for (at, resource) in self.graph.resources.iter().enumerate() {
-            match by_key.entry(resource.desc.key) {
-                Entry::Occupied(_) => return Err(TransientError::KeyUsedTwice { key: resource.desc.key }),
-                Entry::Vacant(free) => free.insert(at),
-            };
-        }
-        let mut places = vec![None; self.graph.resources.len()];
-        for (old, place) in before.resources.iter().zip(&plan.placements) {
-            let (Some(&at), Some(place)) = (by_key.get(&old.desc.key), place) else { continue };
-            let now = &self.graph.resources[at];
-            // What becomes a history, or is none any more, begins anew.
-            if now.desc == old.desc && now.is_history() == old.is_history() {
-                let class = plan.heaps.iter().position(|heap| heap.class == old.desc.class).unwrap_or(0);
-                places[at] = Some(Placement { heap: place.heap - class as u32, ..*place });
-            }
-        }
-        Ok(places)
     }
 
     /// Places the members of a class, with `old` those that have an old place there, as far as they do not overlap.

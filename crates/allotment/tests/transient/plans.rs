@@ -162,6 +162,55 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: scaled(1000) as u32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_frame_that_comes_back_soon_has_the_plan_that_it_had_and_says_what_is_where_it_was(
+        mut frame in frames(6, 8),
+        order in prop::collection::vec((0..5_usize, 1..10_usize), 2..12),
+    ) {
+        without_overlapping_histories(&mut frame);
+        let mut kinds = vec![frame; 5];
+        for (kind, frame) in kinds.iter_mut().enumerate() {
+            let last = frame.resources.len() - 1;
+            frame.resources[last * kind / 4].desc.size += kind as u64;
+        }
+        let mut planner = TransientPlanner::default();
+        // Of each frame, its kind and its plan.
+        let mut all: Vec<(usize, TransientPlan)> = Vec::new();
+        for (kind, times) in order {
+            for _ in 0..times {
+                let frame = &kinds[kind];
+                let (plan, passes, resources) = frame.plan(&mut planner).unwrap();
+                check(frame, HeapLimits::default(), &plan, &passes, &resources);
+                let number = plan.number();
+                let is_as_before = all.last().is_some_and(|(last, _)| *last == kind);
+                // The kinds of late, each once, the last one first.
+                let mut late: Vec<usize> = Vec::new();
+                for (other, _) in all.iter().rev().take(8) {
+                    if !late.contains(other) {
+                        late.push(*other);
+                    }
+                }
+                late.truncate(4);
+                let before = all.iter().rev().find(|(other, _)| *other == kind);
+                let highest = all.iter().map(|(_, plan)| plan.number()).max().unwrap_or(0);
+                let expected = if late.contains(&kind) { before.unwrap().1.number() } else { highest + 1 };
+                prop_assert_eq!(number, expected);
+                if let (false, Some((last, old))) = (is_as_before, all.last()) {
+                    let is_kept = |at: usize| {
+                        kinds[*last].resources[at].desc == frame.resources[at].desc
+                            && old.placement(resources[at]) == plan.placement(resources[at])
+                    };
+                    prop_assert!((0..resources.len()).all(|at| plan.is_kept(resources[at]) == is_kept(at)));
+                }
+                all.push((kind, plan));
+            }
+        }
+    }
+}
+
 fn graphics(passes: usize) -> Vec<Pass> {
     (0..passes).map(|_| Pass { queue: 0, waits: Vec::new() }).collect()
 }

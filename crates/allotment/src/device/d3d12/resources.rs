@@ -40,10 +40,11 @@ pub struct ResourceInfo<'a> {
 }
 
 /// What a target is mostly cleared to. `D3D12_CLEAR_VALUE` has a union, whose members are not all initialized.
+/// The numbers are bits, since what is no number equals nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ClearValue {
-    Color(DXGI_FORMAT, [f32; 4]),
-    Depth(DXGI_FORMAT, f32, u8),
+    Color(DXGI_FORMAT, [u32; 4]),
+    Depth(DXGI_FORMAT, u32, u8),
 }
 
 impl ClearValue {
@@ -52,11 +53,12 @@ impl ClearValue {
         match self {
             Self::Color(format, color) => {
                 raw.Format = format;
-                raw.Anonymous.Color = color;
+                raw.Anonymous.Color = color.map(f32::from_bits);
             }
             Self::Depth(format, depth, stencil) => {
                 raw.Format = format;
-                raw.Anonymous.DepthStencil = D3D12_DEPTH_STENCIL_VALUE { Depth: depth, Stencil: stencil };
+                raw.Anonymous.DepthStencil =
+                    D3D12_DEPTH_STENCIL_VALUE { Depth: f32::from_bits(depth), Stencil: stencil };
             }
         }
         raw
@@ -108,14 +110,16 @@ impl<'a> ResourceInfo<'a> {
     /// it. For render targets only; creation of others fails with it.
     #[must_use]
     pub const fn with_clear_color(mut self, format: DXGI_FORMAT, color: [f32; 4]) -> Self {
-        self.clear_value = Some(ClearValue::Color(format, color));
+        let [red, green, blue, alpha] = color;
+        let bits = [red.to_bits(), green.to_bits(), blue.to_bits(), alpha.to_bits()];
+        self.clear_value = Some(ClearValue::Color(format, bits));
         self
     }
 
     /// Sets the optimised clear value (`D3D12_CLEAR_VALUE`) of a depth buffer. Creation of others fails with it.
     #[must_use]
     pub const fn with_clear_depth(mut self, format: DXGI_FORMAT, depth: f32, stencil: u8) -> Self {
-        self.clear_value = Some(ClearValue::Depth(format, depth, stencil));
+        self.clear_value = Some(ClearValue::Depth(format, depth.to_bits(), stencil));
         self
     }
 

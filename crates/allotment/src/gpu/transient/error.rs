@@ -35,6 +35,12 @@ pub enum TransientHeapError {
         /// The name.
         name: ShortName,
     },
+    /// Passes that may run at the same time are the first to use an image, so that none of them can give it its first layout or
+    /// state: let one wait for the other.
+    FirstUsesNotOrdered {
+        /// Name of the image.
+        name: ShortName,
+    },
     /// The passes and the resources make no plan.
     Plan {
         /// Why not.
@@ -63,6 +69,13 @@ impl fmt::Display for TransientHeapError {
             Self::NameUsedTwice { name } => {
                 write!(out, "two transient resources of a frame have the name {name:?}: add a number")
             }
+            Self::FirstUsesNotOrdered { name } => {
+                name.begin(out)?;
+                write!(
+                    out,
+                    "passes that may run at the same time are the first to use the image: let one wait for the other"
+                )
+            }
             Self::Plan { source, name } => {
                 name.begin(out)?;
                 write!(out, "no plan for the transient resources: {source}")
@@ -80,7 +93,7 @@ impl fmt::Display for TransientHeapError {
 impl Error for TransientHeapError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::WrongGpu | Self::NameUsedTwice { .. } => None,
+            Self::WrongGpu | Self::NameUsedTwice { .. } | Self::FirstUsesNotOrdered { .. } => None,
             Self::Plan { source, .. } => Some(source),
             Self::Device { source, .. } => Some(source),
             Self::Memory(source) => Some(source),

@@ -4,7 +4,8 @@ use core::fmt;
 use std::sync::PoisonError;
 
 use super::error::TransientHeapError;
-use super::known::InfoRef;
+use super::known::{Info, InfoRef};
+use super::made::MadePlan;
 use super::resources::{TransientBuffer, TransientImage, TransientResources};
 use super::{Frame, TransientHeap};
 use crate::device::{Device, DeviceError, QueueIndex};
@@ -26,6 +27,11 @@ impl<D: Device> fmt::Debug for TransientGraph<'_, D> {
         let (passes, resources) = (self.heap.queues.len(), self.heap.described.len());
         graph.field("passes", &passes).field("resources", &resources).finish_non_exhaustive()
     }
+}
+
+/// The bit of a queue; none of one that no tracker has.
+fn bit(queue: QueueIndex) -> u16 {
+    1_u16.checked_shl(queue.0.into()).unwrap_or(0)
 }
 
 /// Which passes use a resource, and which read what the frame before has left.
@@ -53,12 +59,11 @@ impl<'a, D: Device> TransientGraph<'a, D> {
         let refused = |source| TransientHeapError::Plan { source, name: ShortName::NONE };
         let pass = planner.pass(queue, waits_for).map_err(refused)?;
         self.heap.queues.push(queue);
-        self.heap.used_queues |= 1_u16.checked_shl(queue.0.into()).unwrap_or(0);
         Ok(pass)
     }
 
     /// Adds an image with all passes that use it, in any order. On one queue the first and the last are enough: it is alive
-    /// from the one to the other.
+    /// from the one to the other. Where several queues use it, one pass comes before all others.
     ///
     /// It is the image of the frame before that had this name, if its description and its place are the same. Where several queue
     /// families use it, its description says that they share it.
@@ -173,28 +178,84 @@ impl<'a, D: Device> TransientGraph<'a, D> {
             let name = key.map_or(ShortName::NONE, |key| known.name_of(key));
             TransientHeapError::Plan { source, name }
         })?;
-        if plan.number() != heap.made.number {
-            match heap.made.next(&heap.memory, plan, known, &heap.described) {
-                Ok(made) => heap.made = made,
-                Err(error) => {
-                    heap.planner.take_back();
-                    return Err(error);
-                }
+        let is_new = plan.number() != heap.made.number;
+        if is_new {
+            if let Err(error) = heap.make() {
+                heap.planner.take_back();
+                // Whatever else there is may be what the memory lacks.
+                heap.held.clear();
+                return Err(error);
             }
         } else if let Some(first_lost) = heap.made.is_kept.iter().position(|is_kept| !is_kept) {
             // The frame before was the first of the plan.
             heap.made.is_kept[first_lost..].fill(true);
         }
-        heap.known.commit();
+        heap.let_go();
         let passes = heap.queues.len();
-        let points = heap.points.get_mut().unwrap_or_else(PoisonError::into_inner);
-        core::mem::swap(points, &mut heap.points_before);
-        points.clear();
-        points.resize(passes, None);
+        let noted = heap.points.get_mut().unwrap_or_else(PoisonError::into_inner);
+        core::mem::swap(&mut noted.points, &mut heap.points_before);
+        noted.points.clear();
+        noted.points.resize(passes, None);
+        noted.before = None;
         // What a pass that was not noted has used, nobody knows.
-        let is_alike =
-            heap.number_before == heap.made.number && heap.points_before.iter().all(Option::is_some);
+        let are_noted = heap.points_before.iter().all(Option::is_some);
+        let is_alike = are_noted && heap.number_before == heap.made.number;
+        let of_points = heap.points_before.iter().flatten().fold(0, |all, point| all | bit(point.queue));
+        let of_passes = heap.queues.iter().fold(0, |all, &queue| all | bit(queue));
+        heap.used_queues = of_passes | if are_noted { of_points } else { heap.used_queues };
         heap.number_before = heap.made.number;
         Ok(TransientResources { frame, heap, number, is_alike })
+    }
+}
+
+impl<D: Device> TransientHeap<D> {
+    /// Finds or creates the resources of the plan.
+    #[track_caller]
+    fn make(&mut self) -> Result<(), TransientHeapError> {
+        let plan = self.planner.current();
+        let comes_back = plan.number() <= self.highest_number;
+        let held = self.held.iter().position(|held| held.number == plan.number());
+        let mut next = match held {
+            Some(at) => self.held.remove(at),
+            None => {
+                let described = |it: TransientResource| self.known.get(self.described[it.index()]);
+                let mut twice = plan.begun_by_several().map(described);
+                if let Some(image) = twice.find(|it| matches!(it.info, Info::Image(_))) {
+                    let name = ShortName::of(Some(&image.name));
+                    return Err(TransientHeapError::FirstUsesNotOrdered { name });
+                }
+                let before: Vec<&MadePlan<D>> = core::iter::once(&self.made).chain(&self.held).collect();
+                MadePlan::next(&before, comes_back, &self.memory, plan, &self.known, &self.described)?
+            }
+        };
+        next.compare(&self.made);
+        self.highest_number = plan.number().max(self.highest_number);
+        let last = core::mem::replace(&mut self.made, next);
+        // The first time that a frame is described, it may be the only one: a window that is resized has a new one each time.
+        if comes_back && last.number > 0 && last.fits_beside(&self.made) {
+            self.held.push(last);
+        }
+        self.planner.made();
+        Ok(())
+    }
+
+    /// Lets go of the resources of frames that do not come back, and of memory that they alone needed.
+    fn let_go(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        self.held.retain(|held| self.planner.remembers(held.number));
+        let plan = self.planner.current();
+        if self.held.is_empty() && !self.made.is_tight(plan) {
+            let before = [&self.made];
+            let made = MadePlan::next(&before, false, &self.memory, plan, &self.known, &self.described);
+            // Where there is no memory for it, it goes on in what there is.
+            if let Ok(mut made) = made {
+                made.compare(&self.made);
+                made.is_kept.iter_mut().zip(&self.made.is_kept).for_each(|(now, before)| *now &= before);
+                self.made = made;
+                self.number_before = 0;
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::error::TransientHeapError;
-use crate::device::{DedicatedNeed, Device, MemoryProperties, MemoryTypeIndex, Requirements};
+use crate::device::{DedicatedNeed, Device, MemoryProperties, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::memory::{AllocationOptions, Allocator, MemoryUsage, Name, ShortName, Suitability};
 use crate::transient::TransientDesc;
 
@@ -55,41 +55,36 @@ pub(super) struct Resource<D: Device> {
     pub(super) name: Name,
     pub(super) info: Info<D>,
     /// The next frame reads it.
-    is_history: bool,
+    pub(super) is_history: bool,
     pub(super) requirements: Requirements,
     pub(super) desc: TransientDesc,
     /// How memory of its own is chosen, if it has some.
     pub(super) usage: MemoryUsage,
     /// The last frame that has described it.
     frame: u64,
+    /// Another one of this name, which is described otherwise.
+    other: Option<u32>,
 }
 
 /// What may share memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Class {
     memory_type: MemoryTypeIndex,
-    /// Kept apart where the device has a granularity.
-    is_optimal: bool,
+    /// `Unknown` for all where the device has no granularity, and need not be kept apart.
+    kind: ResourceKind,
 }
 
 pub(super) struct Known<D: Device> {
     resources: Vec<Resource<D>>,
+    /// The last one of each name that came to be known.
     by_name: HashMap<Name, u32>,
     classes: Vec<Class>,
     next_key: u64,
-    /// What was described otherwise before this frame, for a frame that comes to nothing.
-    replaced: Vec<(u32, Resource<D>)>,
 }
 
 impl<D: Device> Default for Known<D> {
     fn default() -> Self {
-        Self {
-            resources: Vec::new(),
-            by_name: HashMap::new(),
-            classes: Vec::new(),
-            next_key: 0,
-            replaced: Vec::new(),
-        }
+        Self { resources: Vec::new(), by_name: HashMap::new(), classes: Vec::new(), next_key: 0 }
     }
 }
 
@@ -104,8 +99,8 @@ impl<D: Device> Known<D> {
         ShortName::of(found.map(|resource| &resource.name))
     }
 
-    /// Finds a resource of a frame by its name. Asks the driver where it is new, or is described otherwise than before: it is
-    /// another resource then, with another key.
+    /// Finds a resource of a frame by its name and its description. Asks the driver where it is new. One that is described
+    /// otherwise is another resource, with another key.
     pub(super) fn find(
         &mut self,
         allocator: &Allocator<D>,
@@ -113,27 +108,26 @@ impl<D: Device> Known<D> {
         name: Name,
         (info, is_history): (&InfoRef<'_, D>, bool),
     ) -> Result<u32, TransientHeapError> {
-        let known = self.by_name.get(&name).copied();
-        if let Some(index) = known {
-            let known = &mut self.resources[index as usize];
+        let last = self.by_name.get(&name).copied();
+        let (mut found, mut next) = (None, last);
+        while let Some(index) = next {
+            let known = &self.resources[index as usize];
             if known.frame == frame {
                 return Err(TransientHeapError::NameUsedTwice { name: ShortName::of(Some(&name)) });
             }
             if known.info.as_ref() == *info && known.is_history == is_history {
-                known.frame = frame;
-                return Ok(index);
+                found = Some(index);
             }
+            next = known.other;
         }
-        let mut resource = self.described(allocator, name.clone(), info, is_history)?;
-        resource.frame = frame;
-        self.next_key += 1;
-        if let Some(index) = known {
-            let before = core::mem::replace(&mut self.resources[index as usize], resource);
-            self.replaced.push((index, before));
+        if let Some(index) = found {
+            self.resources[index as usize].frame = frame;
             return Ok(index);
         }
+        let resource = self.described(allocator, name.clone(), info, is_history)?;
+        self.next_key += 1;
         let index = self.resources.len() as u32;
-        self.resources.push(resource);
+        self.resources.push(Resource { frame, other: last, ..resource });
         self.by_name.insert(name, index);
         Ok(index)
     }
@@ -171,13 +165,22 @@ impl<D: Device> Known<D> {
         match best(MemoryUsage::GpuOnly) {
             Some(candidate) if !is_lazy && requirements.dedicated != DedicatedNeed::Required => {
                 let granularity = device.properties().limits.buffer_image_granularity.get();
-                let is_optimal = granularity > 1 && requirements.kind.is_optimal();
-                desc = desc.of_class(self.class(Class { memory_type: candidate.memory_type, is_optimal }));
+                let kind = if granularity > 1 { requirements.kind } else { ResourceKind::Unknown };
+                desc = desc.of_class(self.class(Class { memory_type: candidate.memory_type, kind }));
             }
             // Where no memory type suits, its creation says so.
             _ => desc = desc.alone(),
         }
-        Ok(Resource { name, info: info.to_owned(), is_history, requirements, desc, usage, frame: 0 })
+        Ok(Resource {
+            name,
+            info: info.to_owned(),
+            is_history,
+            requirements,
+            desc,
+            usage,
+            frame: 0,
+            other: None,
+        })
     }
 
     fn class(&mut self, class: Class) -> u32 {
@@ -188,24 +191,15 @@ impl<D: Device> Known<D> {
         at as u32
     }
 
-    /// Ends a frame that has a plan.
-    pub(super) fn commit(&mut self) {
-        self.replaced.clear();
-    }
-
-    /// Begins a frame: what one without a plan has described otherwise is as it was before.
-    pub(super) fn begin(&mut self) {
-        for (index, before) in self.replaced.drain(..).rev() {
-            self.resources[index as usize] = before;
-        }
-    }
-
-    /// Forgets the resources that no frame from this one on has named, where they have become many.
-    pub(super) fn forget_before(&mut self, frame: u64, named: usize) {
-        if self.resources.len() <= named + MOST_FORGOTTEN {
+    /// Forgets the resources of which `keeps` says so, by key and last frame, where they have become many beside those of a plan.
+    pub(super) fn forget(&mut self, planned: usize, keeps: impl Fn(u64, u64) -> bool) {
+        if self.resources.len() <= planned + MOST_FORGOTTEN {
             return;
         }
-        self.resources.retain(|resource| resource.frame >= frame);
-        self.by_name = (0..).zip(&self.resources).map(|(at, it)| (it.name.clone(), at)).collect();
+        self.resources.retain(|resource| keeps(resource.desc.key, resource.frame));
+        self.by_name.clear();
+        for (at, resource) in (0..).zip(&mut self.resources) {
+            resource.other = self.by_name.insert(resource.name.clone(), at);
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Object<D: Device> {
 /// A resource that was created.
 pub(super) struct Made<D: Device> {
     /// Its memory and the offset in it; `None` for memory of its own.
-    place: Option<(AllocationId, u64)>,
+    pub(super) place: Option<(AllocationId, u64)>,
     pub(super) object: Object<D>,
     pub(super) views: Mutex<Vec<Cached>>,
 }
@@ -34,8 +34,6 @@ pub(super) struct Made<D: Device> {
 /// The memory of a planned heap.
 struct Heap<D: Device> {
     class: u32,
-    /// How many heaps of its class are before it.
-    nth: u32,
     needs: Requirements,
     memory: Memory<D>,
 }
@@ -47,7 +45,7 @@ pub(super) struct MadePlan<D: Device> {
     heaps: Vec<Arc<Heap<D>>>,
     /// By the index of the resource in the frame.
     pub(super) resources: Vec<Arc<Made<D>>>,
-    /// Which of them the plan before has had.
+    /// Which of them the frame before has had.
     pub(super) is_kept: Vec<bool>,
     by_key: HashMap<u64, u32>,
 }
@@ -60,19 +58,26 @@ impl<D: Device> Default for MadePlan<D> {
 }
 
 impl<D: Device> MadePlan<D> {
-    /// Returns the bytes of memory, shared and own.
-    pub(super) fn size(&self) -> u64 {
-        let own = self.resources.iter().filter(|made| made.place.is_none()).map(|made| match &made.object {
-            Object::Buffer(buffer) => buffer.info().size,
-            Object::Image(image) => image.info().size,
-        });
-        self.heaps.iter().map(|heap| heap.needs.size).chain(own).sum()
+    /// Returns whether the plan has the resource with a key.
+    pub(super) fn has(&self, key: u64) -> bool {
+        self.by_key.contains_key(&key)
     }
 
-    /// Returns the plan's memory and resources; those of this plan, where they are as before. On an error nothing is left behind.
+    /// Returns each allocation with its size: the heaps, and the resources with memory of their own.
+    pub(super) fn allocations(&self) -> impl Iterator<Item = (AllocationId, u64)> + '_ {
+        let own = self.resources.iter().filter(|made| made.place.is_none()).map(|made| match &made.object {
+            Object::Buffer(buffer) => (buffer.id(), buffer.info().size),
+            Object::Image(image) => (image.id(), image.info().size),
+        });
+        self.heaps.iter().map(|heap| (heap.memory.id(), heap.needs.size)).chain(own)
+    }
+
+    /// Returns the plan's memory and resources: those of the plans before, the last one first, where they are as there. If the
+    /// plan `comes_back` it will do so again, and its memory serves the last plan as well. On an error nothing is left behind.
     #[track_caller]
     pub(super) fn next(
-        &self,
+        before: &[&Self],
+        comes_back: bool,
         memory: &OwningAllocator<D>,
         plan: &TransientPlan,
         known: &Known<D>,
@@ -81,36 +86,48 @@ impl<D: Device> MadePlan<D> {
         let resources =
             || (0..).zip(described).map(|(at, &index)| (TransientResource::at(at), known.get(index)));
         let mut next = Self { number: plan.number(), ..Self::default() };
-        for (at, planned) in (0..).zip(plan.heaps()) {
-            let members = resources().filter(|(it, _)| plan.placement(*it).is_some_and(|it| it.heap == at));
-            let needs = members.map(|(_, resource)| resource.requirements).reduce(Requirements::or);
+        // Of each heap, what its resources need.
+        let mut needs: Vec<Option<Requirements>> = vec![None; plan.heaps().len()];
+        for (resource, described) in resources() {
+            if let Some(place) = plan.placement(resource) {
+                let needs = &mut needs[place.heap as usize];
+                let with = |needs: Requirements| needs.or(described.requirements);
+                *needs = Some(needs.map_or(described.requirements, with));
+            }
+        }
+        let is_mixed = memory.allocator().device().properties().limits.buffer_image_granularity.get() == 1;
+        for (planned, needs) in plan.heaps().iter().zip(needs) {
             // A heap has a resource.
             let needs = needs.unwrap_or_else(|| Requirements::new(planned.size));
             let mut needs = Requirements { size: planned.size, dedicated: DedicatedNeed::None, ..needs };
-            if memory.allocator().device().properties().limits.buffer_image_granularity.get() == 1 {
+            if is_mixed {
                 // Whatever the next plan has in it.
                 needs.kind = ResourceKind::Unknown;
             }
-            let nth = next.heaps.iter().filter(|heap| heap.class == planned.class).count() as u32;
-            let old = self.heaps.iter().find(|old| old.class == planned.class && old.nth == nth);
-            match old.filter(|old| old.serves(&needs)) {
-                Some(old) => next.heaps.push(Arc::clone(old)),
-                None => {
-                    let options = MemoryUsage::GpuOnly.with_name("transient heap");
-                    let memory = memory.allocate_planned_memory(&needs, &options);
-                    let memory = memory.map_err(TransientHeapError::Memory)?;
-                    next.heaps.push(Arc::new(Heap { class: planned.class, nth, needs, memory }));
-                }
+            let is_free = |old: &&Arc<Heap<D>>| {
+                old.class == planned.class && !next.heaps.iter().any(|heap| Arc::ptr_eq(heap, old))
+            };
+            let serves = |old: &&Arc<Heap<D>>| old.serves(&needs) && (comes_back || old.is_needed_by(&needs));
+            let old = before.iter().flat_map(|plan| &plan.heaps).filter(is_free).filter(serves);
+            if let Some(old) = old.min_by_key(|old| old.needs.size) {
+                let old = Arc::clone(old);
+                next.heaps.push(old);
+                continue;
             }
+            if let (true, Some(last)) = (comes_back, before.first()) {
+                needs = last.heaps.iter().find(is_free).map_or(needs, |old| needs.or(old.needs));
+            }
+            let options = MemoryUsage::GpuOnly.with_name("transient heap");
+            let memory =
+                memory.allocate_planned_memory(&needs, &options).map_err(TransientHeapError::Memory)?;
+            next.heaps.push(Arc::new(Heap { class: planned.class, needs, memory }));
         }
         for (number, (resource, described)) in (0..).zip(resources()) {
             let heap =
                 plan.placement(resource).map(|place| (&next.heaps[place.heap as usize].memory, place.offset));
             let place = heap.map(|(memory, offset)| (memory.id(), offset));
             let key = described.desc.key;
-            let old = self.by_key.get(&key).map(|&at| &self.resources[at as usize]);
-            let old = old.filter(|old| old.place == place);
-            next.is_kept.push(old.is_some());
+            let old = before.iter().filter_map(|plan| plan.get(key)).find(|old| old.place == place);
             next.resources.push(match old {
                 Some(old) => Arc::clone(old),
                 None => {
@@ -122,16 +139,47 @@ impl<D: Device> MadePlan<D> {
         }
         Ok(next)
     }
+
+    fn get(&self, key: u64) -> Option<&Arc<Made<D>>> {
+        self.by_key.get(&key).map(|&at| &self.resources[at as usize])
+    }
+
+    /// Notes which resources are those of the plan of the frame before.
+    pub(super) fn compare(&mut self, before: &Self) {
+        self.is_kept.clear();
+        self.is_kept.resize(self.resources.len(), false);
+        for (&key, &at) in &self.by_key {
+            let at = at as usize;
+            self.is_kept[at] = before.get(key).is_some_and(|old| Arc::ptr_eq(old, &self.resources[at]));
+        }
+    }
+
+    /// Returns true if it needs no memory beside another plan's, but that of which the other has none.
+    pub(super) fn fits_beside(&self, other: &Self) -> bool {
+        let is_there = |heap: &Arc<Heap<D>>| other.heaps.iter().any(|it| Arc::ptr_eq(it, heap));
+        let has_none = |class: u32| !other.heaps.iter().any(|it| it.class == class);
+        self.heaps.iter().all(|heap| is_there(heap) || has_none(heap.class))
+    }
+
+    /// Returns true if most of its memory is needed.
+    pub(super) fn is_tight(&self, plan: &TransientPlan) -> bool {
+        let mut heaps = self.heaps.iter().zip(plan.heaps());
+        heaps.all(|(heap, planned)| heap.is_needed_by(&Requirements::new(planned.size)))
+    }
 }
 
 impl<D: Device> Heap<D> {
-    /// Returns true if a plan with these needs can have the memory, and most of it is needed.
+    /// Returns true if a plan with these needs can have the memory.
     fn serves(&self, needs: &Requirements) -> bool {
-        let spare = self.needs.size.checked_sub(needs.size);
-        spare.is_some_and(|spare| spare <= self.needs.size / 100 * SPARE_PERCENT)
+        self.needs.size >= needs.size
             && self.needs.alignment >= needs.alignment
             && self.needs.kind == needs.kind
             && needs.memory_types.contains(self.memory.info().memory_type)
+    }
+
+    /// Returns true if a plan with these needs leaves little of the memory unused.
+    fn is_needed_by(&self, needs: &Requirements) -> bool {
+        self.needs.size.saturating_sub(needs.size) <= self.needs.size / 100 * SPARE_PERCENT
     }
 }
 

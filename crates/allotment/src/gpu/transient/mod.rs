@@ -7,7 +7,8 @@
 //! ```
 //!
 //! What a plan has created stays as long as frames are described alike. Where one is not, resources that keep their description
-//! and their place stay what they were, with their views; the others are created, and the old ones retired.
+//! and their place stay what they were, with their views; the others are created, and the old ones retired. Frames of two or three
+//! kinds that come in turn keep the resources of each, in the memory of the largest.
 
 mod error;
 mod graph;
@@ -29,6 +30,7 @@ use made::MadePlan;
 
 use super::{Frame, Gpu};
 use crate::device::{Device, QueueIndex, TimelinePoint};
+use crate::lifetime::TimelinePoints;
 use crate::memory::OwningAllocator;
 use crate::transient::{HeapLimits, TransientPlan, TransientPlanner};
 
@@ -39,8 +41,8 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 /// time. Render targets of a frame graph, for example.
 ///
 /// Each frame describes its passes and the buffers and images that they use, and gets real ones, which a
-/// [plan](crate::transient) has placed. A frame that is described as the one before costs no call of the driver and no heap
-/// allocation. What a frame does not need any more is retired as every buffer and image is.
+/// [plan](crate::transient) has placed. A frame that is described as the one before, or as another of late that has come back
+/// before, costs no call of the driver. What no frame needs any more is retired as every buffer and image is.
 ///
 /// ```
 /// use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -102,19 +104,31 @@ pub struct TransientHeap<D: Device> {
     planner: TransientPlanner,
     known: Known<D>,
     made: MadePlan<D>,
+    /// What was created for other frames, which come back in turn with this one.
+    held: Vec<MadePlan<D>>,
+    /// The highest number of a plan that was created.
+    highest_number: u64,
     /// Of each resource of the frame, where it is among those that are known.
     described: Vec<u32>,
     /// Of each pass of the frame.
     queues: Vec<QueueIndex>,
-    /// The queues of all passes so far, one bit for each.
+    /// The queues of this frame's passes, and of those before it that may not be through; one bit for each.
     used_queues: u16,
-    /// When each pass of the frame was submitted.
-    points: Mutex<Vec<Option<TimelinePoint>>>,
+    points: Mutex<Noted>,
     /// The same of the frame before, and the number of its plan.
     points_before: Vec<Option<TimelinePoint>>,
     number_before: u64,
     /// The number of the last frame that was described.
     last_frame: u64,
+}
+
+/// What is known of the submissions of a frame.
+#[derive(Default)]
+struct Noted {
+    /// When each pass was submitted.
+    points: Vec<Option<TimelinePoint>>,
+    /// What the queues were given before the first of them, once anybody has asked.
+    before: Option<TimelinePoints>,
 }
 
 impl<D: Device> fmt::Debug for TransientHeap<D> {
@@ -132,8 +146,8 @@ impl<D: Device> TransientHeap<D> {
         self.planner.current()
     }
 
-    /// Returns the bytes of memory that the resources have: what the plan needs, what was kept of a larger one, and memory of their
-    /// own.
+    /// Returns the bytes of memory that the resources have: what the plan needs, what was kept of a larger one, memory of their
+    /// own, and what other frames need that come in turn with the last.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -153,7 +167,11 @@ impl<D: Device> TransientHeap<D> {
     /// ```
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.made.size()
+        let plans = core::iter::once(&self.made).chain(&self.held);
+        let mut allocations: Vec<_> = plans.flat_map(MadePlan::allocations).collect();
+        allocations.sort_unstable();
+        allocations.dedup();
+        allocations.iter().map(|(_, size)| size).sum()
     }
 
     /// Looks for a plan of fewer bytes for the last frame, until `stop` returns `true` or none is possible. A frame that is
@@ -205,6 +223,7 @@ impl<D: Device> TransientHeap<D> {
     /// ```
     pub fn release(&mut self) {
         self.made = MadePlan::default();
+        self.held.clear();
         // What is created next has followed nothing.
         self.number_before = 0;
     }
@@ -233,6 +252,8 @@ impl<D: Device> Gpu<D> {
             planner: TransientPlanner::new(limits),
             known: Known::default(),
             made: MadePlan::default(),
+            held: Vec::new(),
+            highest_number: 0,
             described: Vec::new(),
             queues: Vec::new(),
             points: Mutex::default(),
@@ -262,8 +283,9 @@ impl<D: Device> Frame<D> {
             return Err(TransientHeapError::WrongGpu);
         }
         heap.planner.begin();
-        heap.known.begin();
-        heap.known.forget_before(heap.last_frame, heap.described.len());
+        let plans = || core::iter::once(&heap.made).chain(&heap.held);
+        let (planned, last) = (plans().map(|plan| plan.resources.len()).sum(), heap.last_frame);
+        heap.known.forget(planned, |key, frame| frame >= last || plans().any(|plan| plan.has(key)));
         heap.described.clear();
         heap.queues.clear();
         let number = NEXT_FRAME.fetch_add(1, Relaxed);

@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::made::{Made, Object};
-use super::{Frame, TransientHeap};
+use super::{Frame, Noted, TransientHeap};
 use crate::device::{Device, TimelinePoint, TimelineValue};
 use crate::lifetime::TimelinePoints;
 use crate::memory::{Buffer, Image};
@@ -71,10 +71,13 @@ impl<D: Device> fmt::Debug for TransientObject<'_, D> {
 ///
 /// The pass, or a command before it, records:
 ///
-/// - On Vulkan, for an image a barrier from the layout `UNDEFINED`, for a buffer a memory barrier; both from all commands and
-///   their writes, or from those of [`before`](Self::before), where there is one.
-/// - On Direct3D 12, an aliasing barrier from [`before`](Self::before), or from any resource, to this one; then, for a render
-///   target or a depth buffer, a discard, a clear or a copy of the whole of it.
+/// - On Vulkan, a `VkMemoryBarrier2` from all commands and their writes, for what others did with the bytes; and in the same
+///   `VkDependencyInfo`, for an image, a `VkImageMemoryBarrier2` from the layout `UNDEFINED`. The memory barrier is needed beside
+///   it: a barrier of one image makes the writes of that image available, not those of another over its bytes.
+/// - On Direct3D 12, if it [shares memory](Self::shares_memory), an aliasing barrier from [`before`](Self::before), or from any
+///   resource, to this one. Then a transition from the state that the image was left in, or was created in. Then, for a render
+///   target or a depth buffer, a discard, a clear or a copy of the whole of it. A buffer needs no transition: its state decays when
+///   a submission ends.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FirstUse<'a, D: Device> {
@@ -86,6 +89,8 @@ pub struct FirstUse<'a, D: Device> {
     /// another plan, or whose passes were not all [noted](TransientResources::submitted). Where it was last used on another queue,
     /// the wait for that queue comes first, and the barrier's source is what waits.
     pub before: Option<TransientObject<'a, D>>,
+    /// Others may have had the bytes. False for what has memory of its own: Direct3D 12 takes no aliasing barrier for it.
+    pub shares_memory: bool,
 }
 
 // Not derived, as above.
@@ -164,14 +169,15 @@ impl<'a, D: Device> TransientResources<'a, D> {
 
     /// Returns true if a history holds what the frame before has filled it with, provided that its passes were submitted. Else it
     /// is a new one over bytes of others: do not read it in this frame, nor record a barrier for it before the pass that fills it.
-    /// What is no history holds nothing from before in any case.
+    /// False for what is no history: it holds nothing from before.
     ///
     /// # Panics
     ///
     /// With a resource of a later frame, that this one does not have.
     #[must_use]
     pub fn is_kept(&self, resource: TransientResource) -> bool {
-        self.heap.made.is_kept[resource.index()]
+        let is_history = self.heap.known.get(self.heap.described[resource.index()]).is_history;
+        is_history && self.heap.made.is_kept[resource.index()]
     }
 
     /// Returns the resources whose first use in the frame is in a pass, for the barriers before it. Of a history, the first use of
@@ -186,7 +192,8 @@ impl<'a, D: Device> TransientResources<'a, D> {
                 }
                 _ => None,
             };
-            FirstUse { resource, object: object(resource), before }
+            let shares_memory = heap.made.resources[resource.index()].place.is_some();
+            FirstUse { resource, object: object(resource), before, shares_memory }
         })
     }
 
@@ -204,9 +211,8 @@ impl<'a, D: Device> TransientResources<'a, D> {
         for &pass in passes {
             let Some(&queue) = queues.get(pass.number() as usize) else { continue };
             if !self.is_alike {
-                self.before_this_frame()
-                    .filter(|point| point.queue != queue)
-                    .for_each(|it| points.insert(it));
+                let before = self.before_this_frame(&mut locked(&self.heap.points));
+                before.points().filter(|point| point.queue != queue).for_each(|it| points.insert(it));
                 continue;
             }
             // Those of the queue's earlier passes too, since plans leave out what follows from them.
@@ -220,32 +226,28 @@ impl<'a, D: Device> TransientResources<'a, D> {
         points
     }
 
-    /// Returns the last points that the queues of the passes were given before the first one of this frame.
-    fn before_this_frame(&self) -> impl Iterator<Item = TimelinePoint> {
-        let mut firsts = [u64::MAX; TimelinePoints::MAX_QUEUES];
-        for point in locked(&self.heap.points).iter().flatten() {
-            if let Some(first) = firsts.get_mut(usize::from(point.queue.0)) {
-                *first = point.value.0.min(*first);
-            }
-        }
-        let used_queues = self.heap.used_queues;
-        let mut last = [None; TimelinePoints::MAX_QUEUES];
-        let submitted = self.frame.gpu().tracker().submitted();
-        let used = submitted.points().filter(|point| used_queues >> point.queue.0 & 1 == 1);
-        for (to, point) in last.iter_mut().zip(used) {
-            // A queue executes its submissions in order.
-            let value = point.value.0.min(firsts[usize::from(point.queue.0)].saturating_sub(1));
-            *to = (value > 0).then_some(TimelinePoint { value: TimelineValue(value), ..point });
-        }
-        last.into_iter().flatten()
+    /// Returns the last points that the queues of the passes were given before this frame: before anybody has asked for waits, or
+    /// noted a submission.
+    fn before_this_frame(&self, noted: &mut Noted) -> TimelinePoints {
+        let used = |point: &TimelinePoint| self.heap.used_queues >> point.queue.0 & 1 == 1;
+        let submitted = || self.frame.gpu().tracker().submitted().points().filter(used).collect();
+        *noted.before.get_or_insert_with(submitted)
     }
 
     /// Notes that passes were submitted, for the waits and the barriers of the next frame. Without it, those are for all that the
     /// queues were given.
     pub fn submitted(&self, passes: &[TransientPass], point: TimelinePoint) {
-        let mut points = locked(&self.heap.points);
+        let mut noted = locked(&self.heap.points);
+        if !self.is_alike && noted.before.is_none() {
+            // Without this submission: its queue executes them in order.
+            let one = |it: TimelinePoint| it.queue == point.queue && it.value >= point.value;
+            let earlier = TimelinePoint { value: TimelineValue(point.value.0.saturating_sub(1)), ..point };
+            let before = self.before_this_frame(&mut noted);
+            let before = before.points().map(|it| if one(it) { earlier } else { it });
+            noted.before = Some(before.filter(|it| it.value.0 > 0).collect());
+        }
         for pass in passes {
-            if let Some(noted) = points.get_mut(pass.number() as usize) {
+            if let Some(noted) = noted.points.get_mut(pass.number() as usize) {
                 *noted = Some(point);
             }
         }
