@@ -67,7 +67,7 @@ pub mod kinds {
 }
 /// Names of allocations and pools.
 pub mod names {
-    pub use super::request::{NameTable, OtherName, ShortName};
+    pub use super::request::{CutName, NameTable, OtherName, ShortName};
     pub use crate::choices::name::Name;
 }
 /// What a request would do, and in which memory types.

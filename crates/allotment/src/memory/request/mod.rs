@@ -23,4 +23,4 @@ pub(super) use self::pool::{MAX_POOL_TYPES, MOST_SHARDS, PoolShards, other_set};
 pub use self::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
 pub use self::name_table::NameTable;
 pub(crate) use self::short_name::name_in_error;
-pub use self::short_name::{OtherName, ShortName};
+pub use self::short_name::{CutName, OtherName, ShortName};

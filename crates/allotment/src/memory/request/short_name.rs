@@ -4,8 +4,7 @@ use core::fmt;
 
 use crate::choices::name::Name;
 
-/// The debug name of the allocation that an error is about, cut to 47 bytes. Stored inline, so that errors need no
-/// host memory.
+/// The debug name of the allocation that an error is about, cut to 47 bytes.
 ///
 /// ```
 /// use allotment::memory::names::ShortName;
@@ -14,18 +13,31 @@ use crate::choices::name::Name;
 /// assert_eq!(name.as_str(), "a name of more than forty-seven bytes is cut at");
 /// assert_eq!(ShortName::NONE.as_str(), "");
 /// ```
+pub type ShortName = CutName<47>;
+
+/// The debug name of a second resource in an error, cut to 23 bytes, so that both fit.
+///
+/// ```
+/// use allotment::memory::names::OtherName;
+///
+/// assert_eq!(OtherName::new("a name of more than 23 bytes").as_str(), "a name of more than 23 ");
+/// assert_eq!(OtherName::NONE.as_str(), "");
+/// ```
+pub type OtherName = CutName<23>;
+
+/// A debug name, cut to some bytes, up to 255. Stored inline, so that errors need no host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ShortName {
+pub struct CutName<const BYTES: usize> {
     /// UTF-8. Invariant: zeros from `len` on.
-    bytes: [u8; Self::ROOM],
+    bytes: [u8; BYTES],
     len: u8,
 }
 
-impl ShortName {
+impl<const BYTES: usize> CutName<BYTES> {
     /// The empty name.
-    pub const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
+    pub const NONE: Self = Self { bytes: [0; BYTES], len: 0 };
 
-    const ROOM: usize = 47;
+    const ROOM: usize = if BYTES < 255 { BYTES } else { 255 };
 
     /// Cuts `name` to as many characters as fit.
     #[must_use]
@@ -34,7 +46,7 @@ impl ShortName {
         while !name.is_char_boundary(len) {
             len -= 1;
         }
-        let mut bytes = [0; Self::ROOM];
+        let mut bytes = [0; BYTES];
         bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
         Self { bytes, len: len as u8 }
     }
@@ -62,77 +74,19 @@ impl ShortName {
     }
 }
 
-impl Default for ShortName {
+impl<const BYTES: usize> Default for CutName<BYTES> {
     fn default() -> Self {
         Self::NONE
     }
 }
 
-impl fmt::Debug for ShortName {
+impl<const BYTES: usize> fmt::Debug for CutName<BYTES> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
     }
 }
 
-impl fmt::Display for ShortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// The debug name of a second resource in an error, cut to 23 bytes, so that both fit.
-///
-/// ```
-/// use allotment::memory::names::OtherName;
-///
-/// assert_eq!(OtherName::new("a name of more than 23 bytes").as_str(), "a name of more than 23 ");
-/// assert_eq!(OtherName::NONE.as_str(), "");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct OtherName {
-    /// UTF-8. Invariant: zeros from `len` on.
-    bytes: [u8; Self::ROOM],
-    len: u8,
-}
-
-impl OtherName {
-    /// The empty name.
-    pub const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
-
-    const ROOM: usize = 23;
-
-    /// Cuts `name` to as many characters as fit.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        let mut len = name.len().min(Self::ROOM);
-        while !name.is_char_boundary(len) {
-            len -= 1;
-        }
-        let mut bytes = [0; Self::ROOM];
-        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-        Self { bytes, len: len as u8 }
-    }
-
-    /// Returns the name as text; empty for none.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        // `new` cut it between two characters, so the conversion never fails.
-        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
-    }
-
-    /// Returns the name as text, or `None` for the empty one.
-    pub(crate) fn get(&self) -> Option<&str> {
-        Some(self.as_str()).filter(|name| !name.is_empty())
-    }
-}
-
-impl fmt::Debug for OtherName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
-    }
-}
-
-impl fmt::Display for OtherName {
+impl<const BYTES: usize> fmt::Display for CutName<BYTES> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
