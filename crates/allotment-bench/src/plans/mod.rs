@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   instances   files, and generated ones: rectangles that were cut, frame graphs, growing sets
-//!   unchanged   frames that are described as the one before
+//!   unchanged   frames that are described as the one before, or as the one before that
 //! ```
 //!
 //! Times are processor time of the thread. A plan is checked after each measurement, outside of it.
@@ -253,10 +253,12 @@ fn print(report: &Report, limits: &[f64]) {
     );
     for row in &report.unchanged {
         say!(
-            "a frame as the one before, {} resources: {:.0} ns for each to plan, {:.0} ns with names and descriptions",
+            "a frame as the one before, {} resources: {:.0} ns for each to plan, {:.0} ns with names and descriptions; {:.0} ns \
+             of two kinds in turn",
             row.resources,
             row.planner_ns,
-            row.heap_ns
+            row.heap_ns,
+            row.in_turn_ns
         );
     }
 }
