@@ -130,7 +130,7 @@ impl<D: Stressed> Player<'_, D> {
         let mut of_kind = Input::of_seed(kind);
         let (mut passes, mut buffers, mut images) = (Vec::new(), Vec::new(), Vec::new());
         let queues = self.world.device.properties().queues.len();
-        for _ in 0..1 + of_kind.below(6) {
+        for _ in 0..of_kind.below(7) {
             let queue = allotment::device::QueueIndex(of_kind.index(queues) as u8);
             let queue = if self.input.once_in(128) { self.queue() } else { queue };
             let waits: Vec<TransientPass> =

@@ -158,7 +158,7 @@ impl TransientPlan {
     }
 
     /// Returns the bytes of resources that are at another place than in the plan before, though neither their size nor their
-    /// alignment nor their class has changed. 0 where the frame is as the one before.
+    /// alignment nor their class has changed: when this plan was made, or came back. See [`is_kept`](Self::is_kept).
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
@@ -180,7 +180,8 @@ impl TransientPlan {
         self.is_kept.get(resource.index()).copied().unwrap_or_default()
     }
 
-    /// Returns the number of the plan, from 1 on. One that a frame gets again has the number that it had.
+    /// Returns the number of the plan, from 1 on. One that a frame gets again has the number that it had. It says nothing of the
+    /// objects of a [`TransientHeap`](crate::gpu::TransientHeap), which may be created anew for the same plan.
     ///
     /// What [`follows`](Self::follows) and [`waits`](Self::waits) say of the frame before holds where that had this number. Else
     /// the first passes on each queue wait for all passes of the frame before, and an aliasing barrier for all resources comes

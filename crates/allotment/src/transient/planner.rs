@@ -408,6 +408,15 @@ impl TransientPlanner {
     /// Says that the resources of the current plan exist. It is not forgotten before those of another one do.
     pub(crate) fn made(&mut self) {
         self.made = self.plan.number;
+        // A worse plan of the same frame is of no use any more.
+        self.others.retain(|other| other.planned != self.planned);
+    }
+
+    /// Returns the size of the largest heap of a class, of all plans that a frame may get.
+    pub(crate) fn most_bytes(&self, class: u32) -> u64 {
+        let plans = core::iter::once(&self.plan).chain(self.others.iter().map(|other| &other.plan));
+        let heaps = plans.flat_map(|plan| &plan.heaps).filter(|heap| heap.class == class);
+        heaps.map(|heap| heap.size).max().unwrap_or(0)
     }
 
     /// Returns whether a frame may get the plan with a number.

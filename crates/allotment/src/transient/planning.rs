@@ -176,8 +176,7 @@ impl<'a> Planning<'a> {
             resources.iter().filter(shares).map(|resource| resource.desc.class).collect();
         classes.sort_unstable();
         classes.dedup();
-        let mut plan = TransientPlan::default();
-        plan.placements = vec![None; resources.len()];
+        let mut plan = TransientPlan { placements: vec![None; resources.len()], ..TransientPlan::default() };
         for class in classes {
             let of_class = |desc: &TransientDesc| desc.class == class && !desc.is_alone;
             let members = (0..resources.len() as u32).filter(|&at| of_class(&resources[at as usize].desc));

@@ -154,16 +154,16 @@ impl Rig {
 /// Frames one after the other, each described as the one before or otherwise.
 fn series() -> impl Strategy<Value = Vec<(Frame, bool)>> {
     let two = (frames(7, 9), frames(7, 9));
-    (two, prop::collection::vec((any::<bool>(), any::<bool>()), 3..16)).prop_map(
-        |((mut one, mut other), picks)| {
-            without_overlapping_histories(&mut one);
-            without_overlapping_histories(&mut other);
-            picks
-                .into_iter()
-                .map(|(is_one, noted)| (if is_one { one.clone() } else { other.clone() }, noted))
-                .collect()
-        },
-    )
+    (two, prop::collection::vec((0..5_u8, any::<bool>()), 3..16)).prop_map(|((mut one, mut other), picks)| {
+        without_overlapping_histories(&mut one);
+        without_overlapping_histories(&mut other);
+        // Now and then nothing is drawn.
+        let kinds = [one.clone(), other.clone(), one, other, Frame::default()];
+        picks
+            .into_iter()
+            .map(|(kind, noted)| (kinds[usize::from(kind) % kinds.len()].clone(), noted))
+            .collect()
+    })
 }
 
 proptest! {
@@ -696,36 +696,198 @@ fn calls_of(rig: &mut Rig, kind: &Kind) -> u64 {
     rig.device.fallible_calls() - before
 }
 
-/// Frames of two kinds, and how many bytes they need.
-const KINDS: [(&Kind, u64); 2] =
-    [(&[("lit", 4096), ("clouds", 1 << 20)], 4096 + (1 << 20)), (&[("lit", 4096), ("depth", 8192)], 12288)];
+/// Frames of four kinds: each has a buffer of its own beside one that all have.
+const KINDS: [(&Kind, u64); 4] = [
+    (&[("lit", 4096), ("clouds", 1 << 20)], 4096 + (1 << 20)),
+    (&[("lit", 4096), ("depth", 8192)], 12288),
+    (&[("lit", 4096), ("shadows", 65536)], 4096 + 65536),
+    (&[("lit", 4096), ("probes", 256)], 4096 + 256),
+];
+
+fn allocated(rig: &Rig) -> u64 {
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    let allocated = rig.gpu.allocator().statistics().allocation_bytes;
+    assert_eq!(rig.heap.size(), allocated);
+    allocated
+}
+
+/// All orders of the numbers below `count`.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    (0..count.pow(count as u32))
+        .map(|number| (0..count as u32).map(|digit| number / count.pow(digit) % count).collect::<Vec<_>>())
+        .filter(|order| (0..count).all(|kind| order.contains(&kind)))
+        .collect()
+}
 
 #[test]
-fn frames_of_two_kinds_that_come_in_turn_share_the_memory_of_the_larger_and_are_created_once() {
-    for first in 0..2 {
+fn frames_of_several_kinds_that_come_in_turn_share_the_memory_of_the_largest_and_are_created_once() {
+    for order in [2, 3, 4].map(orders).concat() {
         let mut rig = Rig::new(HeapLimits::default());
-        let mut calls = Vec::new();
-        for frame in 0..12 {
-            calls.push(calls_of(&mut rig, KINDS[(first + frame) % 2].0));
+        for frame in 0..5 * order.len() {
+            let calls = calls_of(&mut rig, KINDS[order[frame % order.len()]].0);
+            assert!(frame < 3 * order.len() || calls == 0, "in frame {frame} of {order:?}");
         }
-        assert!(calls[..2].iter().all(|&calls| calls > 0), "{calls:?}");
-        assert!(calls[5..].iter().all(|&calls| calls == 0), "{calls:?}");
-        rig.gpu.wait_idle().unwrap();
-        rig.gpu.reclaim();
-        let allocated = |rig: &Rig| rig.gpu.allocator().statistics().allocation_bytes;
-        assert_eq!(allocated(&rig), KINDS[0].1.max(KINDS[1].1));
-        assert_eq!(rig.heap.size(), allocated(&rig));
-        // Then there are only those of the small one.
+        let largest = order.iter().map(|&kind| KINDS[kind].1).max();
+        assert_eq!(Some(allocated(&rig)), largest, "of {order:?}");
+        // Then there are only those of one.
+        let (kind, bytes) = KINDS[order[0]];
         for _ in 0..9 {
-            plan_of(&mut rig, &[], KINDS[1].0).unwrap();
+            plan_of(&mut rig, &[], kind).unwrap();
         }
-        rig.gpu.wait_idle().unwrap();
-        rig.gpu.reclaim();
-        assert_eq!((allocated(&rig), rig.heap.size()), (KINDS[1].1, KINDS[1].1));
+        assert_eq!(allocated(&rig), bytes, "of {order:?}");
         assert_eq!(rig.device.usage().buffers, 2);
-        assert_eq!(calls_of(&mut rig, KINDS[1].0), 0);
+        assert_eq!(calls_of(&mut rig, kind), 0);
         rig.finish();
     }
+}
+
+#[test]
+fn the_memory_of_the_largest_of_several_kinds_is_given_back_once_it_does_not_come_any_more() {
+    let mut rig = Rig::new(HeapLimits::default());
+    for frame in 0..12 {
+        plan_of(&mut rig, &[], KINDS[frame % 3].0).unwrap();
+    }
+    assert_eq!(allocated(&rig), KINDS[0].1);
+    for frame in 0..16 {
+        plan_of(&mut rig, &[], KINDS[1 + frame % 2].0).unwrap();
+    }
+    assert_eq!(allocated(&rig), KINDS[2].1);
+    rig.finish();
+}
+
+#[test]
+fn a_larger_frame_that_comes_once_leaves_the_others_no_larger() {
+    let mut rig = Rig::new(HeapLimits::default());
+    for kind in [1, 1, 0, 1] {
+        plan_of(&mut rig, &[], KINDS[kind].0).unwrap();
+    }
+    assert_eq!(allocated(&rig), KINDS[1].1);
+    let calls: Vec<u64> = (0..12).map(|_| calls_of(&mut rig, KINDS[1].0)).collect();
+    assert_eq!(calls, [0; 12]);
+    rig.finish();
+}
+
+#[test]
+fn a_frame_that_is_described_wrongly_leaves_those_that_come_in_turn_as_they_were() {
+    let mut rig = Rig::new(HeapLimits::default());
+    for frame in 0..8 {
+        plan_of(&mut rig, &[], KINDS[frame % 2].0).unwrap();
+    }
+    let frame = rig.frame();
+    let mut graph = frame.transient(&mut rig.heap).unwrap();
+    let passes = [graph.pass(QUEUE, &[]).unwrap(), graph.pass(QueueIndex(1), &[]).unwrap()];
+    let desc = ImageDesc::new(64, 64, 4).with_sharing_mode(SharingMode::Concurrent);
+    graph.image("bright", &desc, &passes).unwrap();
+    let refused = graph.plan().unwrap_err();
+    assert!(matches!(refused, TransientHeapError::FirstUsesNotOrdered { .. }), "{refused}");
+    frame.end().unwrap();
+    let calls: Vec<u64> = (0..4).map(|frame| calls_of(&mut rig, KINDS[frame % 2].0)).collect();
+    assert_eq!(calls, [0; 4]);
+    rig.finish();
+}
+
+#[test]
+fn where_there_is_no_memory_for_less_memory_a_frame_goes_on_as_it_is() {
+    let mut rig = Rig::new(HeapLimits::default());
+    for frame in 0..8 {
+        plan_of(&mut rig, &[], KINDS[frame % 2].0).unwrap();
+    }
+    rig.device.fail_from(0, DeviceError::OutOfDeviceMemory);
+    let mut ids = Vec::new();
+    for _ in 0..12 {
+        ids.push(plan_of(&mut rig, &[], KINDS[1].0).unwrap());
+    }
+    assert!(ids.iter().all(|it| *it == ids[0]));
+    rig.device.clear_faults();
+    assert_eq!(allocated(&rig), KINDS[0].1);
+    // With the next plan.
+    plan_of(&mut rig, &[], KINDS[3].0).unwrap();
+    assert_eq!(allocated(&rig), KINDS[3].1);
+    rig.finish();
+}
+
+#[test]
+fn a_history_is_kept_from_one_kind_of_frame_to_the_other() {
+    let mut rig = Rig::new(HeapLimits::default());
+    let mut kept = Vec::new();
+    for number in 0..12 {
+        let frame = rig.frame();
+        let mut graph = frame.transient(&mut rig.heap).unwrap();
+        let [read, other, fill] = [(); 3].map(|()| graph.pass(QUEUE, &[]).unwrap());
+        let history = graph.history_buffer("exposure", &BufferDesc::new(4096), &[fill], &[read]).unwrap();
+        if number % 2 == 0 {
+            graph.buffer("clouds", &BufferDesc::new(2048), &[other]).unwrap();
+        }
+        let transient = graph.plan().unwrap();
+        kept.push(transient.is_kept(history.resource()));
+        frame.end().unwrap();
+    }
+    assert!(!kept[0] && kept[1..].iter().all(|&kept| kept), "{kept:?}");
+    rig.finish();
+}
+
+#[test]
+fn after_a_frame_without_passes_a_queue_waits_for_the_others_as_before() {
+    let mut rig = Rig::new(HeapLimits::default());
+    let other = QueueIndex(1);
+    // Two passes on two queues, a pass on one, or none.
+    let kinds = [2, 1, 2, 0, 1];
+    for (number, passes) in kinds.into_iter().enumerate() {
+        let frame = rig.frame();
+        let mut graph = frame.transient(&mut rig.heap).unwrap();
+        let queues = &[QUEUE, other][..passes];
+        let passes: Vec<TransientPass> = queues.iter().map(|&it| graph.pass(it, &[]).unwrap()).collect();
+        let name = ["nothing", "lit", "counters"][passes.len()];
+        if let Some(&last) = passes.last() {
+            graph.buffer(name, &BufferDesc::new(4096), &[last]).unwrap();
+        }
+        let transient = graph.plan().unwrap();
+        let waits_for_other = |waits: TimelinePoints| waits.points().any(|point| point.queue == other);
+        for (&pass, &queue) in passes.iter().zip(queues) {
+            let waits = transient.waits(&[pass]);
+            if number == 4 {
+                assert!(waits_for_other(waits), "the other queue may use the bytes");
+            }
+            let mut room = TimelinePoints::ROOM;
+            let submit = |queue, waits: &[_]| {
+                // SAFETY: there is nothing in it.
+                unsafe { rig.device.submit(queue, &Submission { waits, ..Submission::default() }) }
+            };
+            let point = frame.submit_after(queue, waits.as_slice(&mut room), submit).unwrap();
+            transient.submitted(&[pass], point);
+        }
+        frame.end().unwrap();
+    }
+    rig.finish();
+}
+
+#[test]
+fn the_waits_of_a_frame_leave_its_own_submissions_out() {
+    let mut rig = Rig::new(HeapLimits::default());
+    let other = QueueIndex(1);
+    let submit = |device: &SimulatedGpu, queue, waits: &[_]| {
+        // SAFETY: there is nothing in it.
+        unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    };
+    for round in 0..3 {
+        let frame = rig.frame();
+        let mut graph = frame.transient(&mut rig.heap).unwrap();
+        let [one, two] = [QUEUE, other].map(|queue| graph.pass(queue, &[]).unwrap());
+        let desc = BufferDesc::new(4096).with_sharing_mode(SharingMode::Concurrent);
+        graph.buffer("lit", &desc, &[one]).unwrap();
+        graph.buffer("counters", &desc, &[two]).unwrap();
+        let transient = graph.plan().unwrap();
+        let first = frame.submit(QUEUE, |queue, waits| submit(&rig.device, queue, waits)).unwrap();
+        // Only it: so the next frame does not know when the other one was submitted.
+        transient.submitted(&[one], first);
+        let waits = transient.waits(&[two]);
+        let expected = (round > 0).then(|| first.value.0 - 1);
+        assert_eq!(waits.points().map(|point| point.value.0).next(), expected);
+        frame.submit(other, |queue, waits| submit(&rig.device, queue, waits)).unwrap();
+        frame.end().unwrap();
+    }
+    rig.finish();
 }
 
 #[test]

@@ -162,7 +162,8 @@ impl<'a, D: Device> TransientGraph<'a, D> {
     ///
     /// # Errors
     ///
-    /// [`TransientHeapError`]. What the plan before has created stays.
+    /// [`TransientHeapError`]. What the plan before has created stays. Where memory or a resource was not created, what was kept for
+    /// other frames that come in turn is given up.
     #[track_caller]
     pub fn plan(self) -> Result<TransientResources<'a, D>, TransientHeapError> {
         let TransientGraph { frame, heap, number } = self;
@@ -178,27 +179,31 @@ impl<'a, D: Device> TransientGraph<'a, D> {
             let name = key.map_or(ShortName::NONE, |key| known.name_of(key));
             TransientHeapError::Plan { source, name }
         })?;
-        let is_new = plan.number() != heap.made.number;
-        if is_new {
+        if plan.number() != heap.made.number {
             if let Err(error) = heap.make() {
                 heap.planner.take_back();
-                // Whatever else there is may be what the memory lacks.
-                heap.held.clear();
+                if matches!(error, TransientHeapError::Memory(_) | TransientHeapError::Resource(_)) {
+                    // What is held may be what the memory lacks.
+                    heap.held.clear();
+                }
                 return Err(error);
             }
         } else if let Some(first_lost) = heap.made.is_kept.iter().position(|is_kept| !is_kept) {
             // The frame before was the first of the plan.
             heap.made.is_kept[first_lost..].fill(true);
         }
-        heap.let_go();
+        heap.held.retain(|held| heap.planner.remembers(held.number));
+        if heap.made.has_spare(|class| heap.planner.most_bytes(class)) {
+            heap.shrink();
+        }
         let passes = heap.queues.len();
         let noted = heap.points.get_mut().unwrap_or_else(PoisonError::into_inner);
         core::mem::swap(&mut noted.points, &mut heap.points_before);
         noted.points.clear();
         noted.points.resize(passes, None);
         noted.before = None;
-        // What a pass that was not noted has used, nobody knows.
-        let are_noted = heap.points_before.iter().all(Option::is_some);
+        // What a pass that was not noted has used, nobody knows; nor what was used before a frame without passes.
+        let are_noted = !heap.points_before.is_empty() && heap.points_before.iter().all(Option::is_some);
         let is_alike = are_noted && heap.number_before == heap.made.number;
         let of_points = heap.points_before.iter().flatten().fold(0, |all, point| all | bit(point.queue));
         let of_passes = heap.queues.iter().fold(0, |all, &queue| all | bit(queue));
@@ -212,7 +217,7 @@ impl<D: Device> TransientHeap<D> {
     /// Finds or creates the resources of the plan.
     #[track_caller]
     fn make(&mut self) -> Result<(), TransientHeapError> {
-        let plan = self.planner.current();
+        let (plan, memory) = (self.planner.current(), (&self.memory, &self.name));
         let comes_back = plan.number() <= self.highest_number;
         let held = self.held.iter().position(|held| held.number == plan.number());
         let mut next = match held {
@@ -225,37 +230,40 @@ impl<D: Device> TransientHeap<D> {
                     return Err(TransientHeapError::FirstUsesNotOrdered { name });
                 }
                 let before: Vec<&MadePlan<D>> = core::iter::once(&self.made).chain(&self.held).collect();
-                MadePlan::next(&before, comes_back, &self.memory, plan, &self.known, &self.described)?
+                MadePlan::next(&before, comes_back, memory, plan, &self.known, &self.described)?
             }
         };
         next.compare(&self.made);
         self.highest_number = plan.number().max(self.highest_number);
         let last = core::mem::replace(&mut self.made, next);
+        self.held.retain(|held| held.fits_beside(&self.made));
         // The first time that a frame is described, it may be the only one: a window that is resized has a new one each time.
-        if comes_back && last.number > 0 && last.fits_beside(&self.made) {
+        if (comes_back || last.comes_back) && last.number > 0 && last.fits_beside(&self.made) {
             self.held.push(last);
         }
         self.planner.made();
+        self.cannot_shrink = false;
         Ok(())
     }
 
-    /// Lets go of the resources of frames that do not come back, and of memory that they alone needed.
-    fn let_go(&mut self) {
-        if self.held.is_empty() {
+    /// Creates the resources of the plan in less memory: frames that needed more have not come back.
+    #[track_caller]
+    fn shrink(&mut self) {
+        if self.cannot_shrink {
             return;
         }
-        self.held.retain(|held| self.planner.remembers(held.number));
+        let (before, memory) = ([&self.made], (&self.memory, &self.name));
         let plan = self.planner.current();
-        if self.held.is_empty() && !self.made.is_tight(plan) {
-            let before = [&self.made];
-            let made = MadePlan::next(&before, false, &self.memory, plan, &self.known, &self.described);
-            // Where there is no memory for it, it goes on in what there is.
-            if let Ok(mut made) = made {
+        match MadePlan::next(&before, false, memory, plan, &self.known, &self.described) {
+            Ok(mut made) => {
                 made.compare(&self.made);
                 made.is_kept.iter_mut().zip(&self.made.is_kept).for_each(|(now, before)| *now &= before);
                 self.made = made;
+                self.held.clear();
                 self.number_before = 0;
             }
+            // It goes on in what there is, until there is another plan.
+            Err(_) => self.cannot_shrink = true,
         }
     }
 }

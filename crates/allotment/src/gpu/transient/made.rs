@@ -7,7 +7,7 @@ use super::error::TransientHeapError;
 use super::known::{Info, Known, Resource};
 use crate::device::{DedicatedNeed, Device, Requirements, ResourceKind};
 use crate::memory::{
-    AllocationId, AllocationOptions, Buffer, Image, Memory, MemoryUsage, OwningAllocator, ResourceError,
+    AllocationId, AllocationOptions, Buffer, Image, Memory, MemoryUsage, Name, OwningAllocator, ResourceError,
 };
 use crate::transient::{TransientPlan, TransientResource};
 
@@ -42,6 +42,8 @@ struct Heap<D: Device> {
 pub(super) struct MadePlan<D: Device> {
     /// Of the plan; 0 before the first.
     pub(super) number: u64,
+    /// The frame was described before, shortly before it was again.
+    pub(super) comes_back: bool,
     heaps: Vec<Arc<Heap<D>>>,
     /// By the index of the resource in the frame.
     pub(super) resources: Vec<Arc<Made<D>>>,
@@ -53,7 +55,7 @@ pub(super) struct MadePlan<D: Device> {
 impl<D: Device> Default for MadePlan<D> {
     fn default() -> Self {
         let (heaps, resources, is_kept) = (Vec::new(), Vec::new(), Vec::new());
-        Self { number: 0, heaps, resources, is_kept, by_key: HashMap::new() }
+        Self { number: 0, comes_back: false, heaps, resources, is_kept, by_key: HashMap::new() }
     }
 }
 
@@ -69,23 +71,26 @@ impl<D: Device> MadePlan<D> {
             Object::Buffer(buffer) => (buffer.id(), buffer.info().size),
             Object::Image(image) => (image.id(), image.info().size),
         });
-        self.heaps.iter().map(|heap| (heap.memory.id(), heap.needs.size)).chain(own)
+        self.heaps.iter().map(|heap| (heap.memory.id(), heap.memory.info().size)).chain(own)
     }
 
-    /// Returns the plan's memory and resources: those of the plans before, the last one first, where they are as there. If the
-    /// plan `comes_back` it will do so again, and its memory serves the last plan as well. On an error nothing is left behind.
+    /// Returns the plan's memory and resources: those of the plans before, the last one first, where they are as there. Frames that
+    /// come in turn, as this one does if it `comes_back`, have memory in which all of them fit. On an error nothing is left behind.
     #[track_caller]
     pub(super) fn next(
         before: &[&Self],
         comes_back: bool,
-        memory: &OwningAllocator<D>,
+        (memory, name): (&OwningAllocator<D>, &Name),
         plan: &TransientPlan,
         known: &Known<D>,
         described: &[u32],
     ) -> Result<Self, TransientHeapError> {
         let resources =
             || (0..).zip(described).map(|(at, &index)| (TransientResource::at(at), known.get(index)));
-        let mut next = Self { number: plan.number(), ..Self::default() };
+        let mut next = Self { number: plan.number(), comes_back, ..Self::default() };
+        // A larger one that comes once, as a screenshot does, is none of them.
+        let in_turn: &[&Self] = if comes_back { before } else { &[] };
+        let in_turn = || in_turn.iter().filter(|plan| plan.comes_back);
         // Of each heap, what its resources need.
         let mut needs: Vec<Option<Requirements>> = vec![None; plan.heaps().len()];
         for (resource, described) in resources() {
@@ -107,17 +112,24 @@ impl<D: Device> MadePlan<D> {
             let is_free = |old: &&Arc<Heap<D>>| {
                 old.class == planned.class && !next.heaps.iter().any(|heap| Arc::ptr_eq(heap, old))
             };
-            let serves = |old: &&Arc<Heap<D>>| old.serves(&needs) && (comes_back || old.is_needed_by(&needs));
+            let others = in_turn().flat_map(|plan| plan.heaps.iter().find(is_free));
+            let of_all = others.fold(needs, |needs, old| needs.or(old.needs));
+            let is_in_turn = in_turn().next().is_some();
+            let serves = |old: &&Arc<Heap<D>>| {
+                if is_in_turn { old.serves(&of_all) } else { old.serves(&needs) && old.is_needed(needs.size) }
+            };
+            let nth = next.heaps.len();
+            let is_same = |old: &Arc<Heap<D>>| {
+                before.first().and_then(|last| last.heaps.get(nth)).is_some_and(|last| Arc::ptr_eq(last, old))
+            };
             let old = before.iter().flat_map(|plan| &plan.heaps).filter(is_free).filter(serves);
-            if let Some(old) = old.min_by_key(|old| old.needs.size) {
+            if let Some(old) = old.min_by_key(|old| (old.needs.size, !is_same(old))) {
                 let old = Arc::clone(old);
                 next.heaps.push(old);
                 continue;
             }
-            if let (true, Some(last)) = (comes_back, before.first()) {
-                needs = last.heaps.iter().find(is_free).map_or(needs, |old| needs.or(old.needs));
-            }
-            let options = MemoryUsage::GpuOnly.with_name("transient heap");
+            let needs = of_all;
+            let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name(name.clone());
             let memory =
                 memory.allocate_planned_memory(&needs, &options).map_err(TransientHeapError::Memory)?;
             next.heaps.push(Arc::new(Heap { class: planned.class, needs, memory }));
@@ -154,17 +166,16 @@ impl<D: Device> MadePlan<D> {
         }
     }
 
-    /// Returns true if it needs no memory beside another plan's, but that of which the other has none.
+    /// Returns true if it has no shared memory beside another plan's, but of classes of which the other has none.
     pub(super) fn fits_beside(&self, other: &Self) -> bool {
         let is_there = |heap: &Arc<Heap<D>>| other.heaps.iter().any(|it| Arc::ptr_eq(it, heap));
         let has_none = |class: u32| !other.heaps.iter().any(|it| it.class == class);
         self.heaps.iter().all(|heap| is_there(heap) || has_none(heap.class))
     }
 
-    /// Returns true if most of its memory is needed.
-    pub(super) fn is_tight(&self, plan: &TransientPlan) -> bool {
-        let mut heaps = self.heaps.iter().zip(plan.heaps());
-        heaps.all(|(heap, planned)| heap.is_needed_by(&Requirements::new(planned.size)))
+    /// Returns true if a heap is much larger than the largest of its class that is needed.
+    pub(super) fn has_spare(&self, most_bytes: impl Fn(u32) -> u64) -> bool {
+        self.heaps.iter().any(|heap| !heap.is_needed(most_bytes(heap.class)))
     }
 }
 
@@ -177,9 +188,9 @@ impl<D: Device> Heap<D> {
             && needs.memory_types.contains(self.memory.info().memory_type)
     }
 
-    /// Returns true if a plan with these needs leaves little of the memory unused.
-    fn is_needed_by(&self, needs: &Requirements) -> bool {
-        self.needs.size.saturating_sub(needs.size) <= self.needs.size / 100 * SPARE_PERCENT
+    /// Returns true if so many bytes leave little of the memory unused.
+    fn is_needed(&self, bytes: u64) -> bool {
+        self.needs.size.saturating_sub(bytes) <= self.needs.size / 100 * SPARE_PERCENT
     }
 }
 

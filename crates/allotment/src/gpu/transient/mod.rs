@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What a plan has created stays as long as frames are described alike. Where one is not, resources that keep their description
-//! and their place stay what they were, with their views; the others are created, and the old ones retired. Frames of two or three
-//! kinds that come in turn keep the resources of each, in the memory of the largest.
+//! and their place stay what they were, with their views; the others are created, and the old ones retired. Frames of up to
+//! four kinds that come in turn keep the resources of each, in memory in which the largest fits.
 
 mod error;
 mod graph;
@@ -31,7 +31,7 @@ use made::MadePlan;
 use super::{Frame, Gpu};
 use crate::device::{Device, QueueIndex, TimelinePoint};
 use crate::lifetime::TimelinePoints;
-use crate::memory::OwningAllocator;
+use crate::memory::{Name, OwningAllocator};
 use crate::transient::{HeapLimits, TransientPlan, TransientPlanner};
 
 /// The next frame's number, which tells the handles of one from those of every other, also of another heap.
@@ -101,6 +101,8 @@ static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 /// dedicated memory is set aside. What the [limits](HeapLimits) leave no room for has its own memory too.
 pub struct TransientHeap<D: Device> {
     memory: OwningAllocator<D>,
+    /// Of its memory.
+    name: Name,
     planner: TransientPlanner,
     known: Known<D>,
     made: MadePlan<D>,
@@ -108,6 +110,8 @@ pub struct TransientHeap<D: Device> {
     held: Vec<MadePlan<D>>,
     /// The highest number of a plan that was created.
     highest_number: u64,
+    /// There was no memory for less memory, since the last plan.
+    cannot_shrink: bool,
     /// Of each resource of the frame, where it is among those that are known.
     described: Vec<u32>,
     /// Of each pass of the frame.
@@ -140,14 +144,37 @@ impl<D: Device> fmt::Debug for TransientHeap<D> {
 }
 
 impl<D: Device> TransientHeap<D> {
+    /// Sets the name of the memory that its resources share, as reports and recordings show it. Without it, it is
+    /// "transient heap".
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut heap = gpu.transient_heap(Default::default()).with_name("targets of the left eye");
+    /// let frame = gpu.begin_frame()?;
+    /// let mut graph = frame.transient(&mut heap)?;
+    /// let pass = graph.pass(QueueIndex(0), &[])?;
+    /// graph.buffer("counters", &BufferDesc::new(4096), &[pass])?;
+    /// graph.plan()?;
+    /// assert!(gpu.allocator().reports().dump_json().contains("targets of the left eye"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_name(self, name: impl Into<Name>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
     /// Returns the last plan; an empty one before the first.
     #[must_use]
     pub fn plan(&self) -> &TransientPlan {
         self.planner.current()
     }
 
-    /// Returns the bytes of memory that the resources have: what the plan needs, what was kept of a larger one, memory of their
-    /// own, and what other frames need that come in turn with the last.
+    /// Returns the bytes of memory that the resources have: what the plan needs, what was kept of a larger one, and memory of their
+    /// own. Of frames that come in turn, the largest counts, and what has memory of its own in each. Once one has not come for 8
+    /// frames, the next one gives back what it alone needed: placed resources are created anew then, and a history is not kept.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -249,11 +276,13 @@ impl<D: Device> Gpu<D> {
         let limits = HeapLimits { heap_size: limits.heap_size.min(largest), ..limits };
         TransientHeap {
             memory: self.memory().clone(),
+            name: "transient heap".into(),
             planner: TransientPlanner::new(limits),
             known: Known::default(),
             made: MadePlan::default(),
             held: Vec::new(),
             highest_number: 0,
+            cannot_shrink: false,
             described: Vec::new(),
             queues: Vec::new(),
             points: Mutex::default(),

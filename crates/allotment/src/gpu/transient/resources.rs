@@ -76,8 +76,8 @@ impl<D: Device> fmt::Debug for TransientObject<'_, D> {
 ///   it: a barrier of one image makes the writes of that image available, not those of another over its bytes.
 /// - On Direct3D 12, if it [shares memory](Self::shares_memory), an aliasing barrier from [`before`](Self::before), or from any
 ///   resource, to this one. Then a transition from the state that the image was left in, or was created in. Then, for a render
-///   target or a depth buffer, a discard, a clear or a copy of the whole of it. A buffer needs no transition: its state decays when
-///   a submission ends.
+///   target or a depth buffer, a discard, a clear or a copy of the whole of it. A buffer needs no transition, since its state decays
+///   when a submission ends; but a history does that was read in the same one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FirstUse<'a, D: Device> {
@@ -161,25 +161,6 @@ impl<'a, D: Device> TransientResources<'a, D> {
         }
     }
 
-    /// Returns the plan: sizes, places, and what each resource follows.
-    #[must_use]
-    pub fn plan(&self) -> &'a TransientPlan {
-        self.heap.planner.current()
-    }
-
-    /// Returns true if a history holds what the frame before has filled it with, provided that its passes were submitted. Else it
-    /// is a new one over bytes of others: do not read it in this frame, nor record a barrier for it before the pass that fills it.
-    /// False for what is no history: it holds nothing from before.
-    ///
-    /// # Panics
-    ///
-    /// With a resource of a later frame, that this one does not have.
-    #[must_use]
-    pub fn is_kept(&self, resource: TransientResource) -> bool {
-        let is_history = self.heap.known.get(self.heap.described[resource.index()]).is_history;
-        is_history && self.heap.made.is_kept[resource.index()]
-    }
-
     /// Returns the resources whose first use in the frame is in a pass, for the barriers before it. Of a history, the first use of
     /// those that fill it.
     pub fn first_uses(&self, pass: TransientPass) -> impl Iterator<Item = FirstUse<'a, D>> + use<'a, D> {
@@ -226,14 +207,6 @@ impl<'a, D: Device> TransientResources<'a, D> {
         points
     }
 
-    /// Returns the last points that the queues of the passes were given before this frame: before anybody has asked for waits, or
-    /// noted a submission.
-    fn before_this_frame(&self, noted: &mut Noted) -> TimelinePoints {
-        let used = |point: &TimelinePoint| self.heap.used_queues >> point.queue.0 & 1 == 1;
-        let submitted = || self.frame.gpu().tracker().submitted().points().filter(used).collect();
-        *noted.before.get_or_insert_with(submitted)
-    }
-
     /// Notes that passes were submitted, for the waits and the barriers of the next frame. Without it, those are for all that the
     /// queues were given.
     pub fn submitted(&self, passes: &[TransientPass], point: TimelinePoint) {
@@ -251,5 +224,32 @@ impl<'a, D: Device> TransientResources<'a, D> {
                 *noted = Some(point);
             }
         }
+    }
+
+    /// Returns true if a history holds what the frame before has filled it with, provided that its passes were submitted. Else it
+    /// is a new one over bytes of others: do not read it in this frame, nor record a barrier for it before the pass that fills it.
+    /// False for what is no history: it holds nothing from before.
+    ///
+    /// # Panics
+    ///
+    /// With a resource of a later frame, that this one does not have.
+    #[must_use]
+    pub fn is_kept(&self, resource: TransientResource) -> bool {
+        let is_history = self.heap.known.get(self.heap.described[resource.index()]).is_history;
+        is_history && self.heap.made.is_kept[resource.index()]
+    }
+
+    /// Returns the plan: sizes, places, and what each resource follows.
+    #[must_use]
+    pub fn plan(&self) -> &'a TransientPlan {
+        self.heap.planner.current()
+    }
+
+    /// Returns the last points that the queues of the passes were given before this frame: before anybody has asked for waits, or
+    /// noted a submission.
+    fn before_this_frame(&self, noted: &mut Noted) -> TimelinePoints {
+        let used = |point: &TimelinePoint| self.heap.used_queues >> point.queue.0 & 1 == 1;
+        let submitted = || self.frame.gpu().tracker().submitted().points().filter(used).collect();
+        *noted.before.get_or_insert_with(submitted)
     }
 }
