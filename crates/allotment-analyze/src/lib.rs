@@ -61,7 +61,7 @@
 //! | what other settings of the allocator would have done | [`what_if()`] |
 //! | which resources share an allocation, and what that saves | [`SharedMemory`], [`SharedHistory`] |
 //! | which allocations have a name, a size or a place | [`AllocationSearch`] |
-//! | what to draw in few pixels, and what is under the mouse | [`ClassLevels`], [`pixel_runs`], [`hit_test`], [`TimeAxis`] |
+//! | what to draw in few pixels, and what is under the mouse | [`ClassLevels`], [`pixel_runs`], [`rectangle_pixels`], [`hit_test`], [`TimeAxis`] |
 //!
 //! # Recordings that contradict themselves
 //!
@@ -96,6 +96,7 @@ mod level_of_detail;
 mod lifetime_rules;
 mod offline;
 mod partition_point;
+mod pixels;
 mod release_latency;
 mod running;
 mod scope;
@@ -131,6 +132,7 @@ pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};
 pub use offline::{OfflineError, OfflineMemory, PlacedItem, PlanLimits, PlanPicture, plan_all, proved};
 pub use partition_point::partition_point_from;
+pub use pixels::rectangle_pixels;
 pub use release_latency::ReleaseLatency;
 pub use scope::Scope;
 pub use search::AllocationSearch;

@@ -127,14 +127,23 @@ impl OfflineMemory {
         Solver::new().greedy(&self.problem, u64::MAX, &mut plan);
         plan
     }
+
     /// Returns a plan of each, as good as a few seconds allow; the same ones at each call.
     #[must_use]
     pub fn plan_all(memories: &[Self]) -> Vec<Plan> {
+        Self::plan_all_until(memories, || false)
+    }
+
+    /// As [`plan_all`](Self::plan_all), and ends soon after `stop` returned true: for a thread whose plans may be wanted no more, or
+    /// for a limit of seconds. Every allocation has a place then too, if not as good a one.
+    #[must_use]
+    pub fn plan_all_until(memories: &[Self], mut stop: impl FnMut() -> bool) -> Vec<Plan> {
         let problems: Vec<_> = memories.iter().map(|memory| &memory.problem).collect();
         let limits = PlanLimits { capacity: u64::MAX, greedy: GREEDY_CALLS, all: ALL_CALLS };
         let mut calls = 0;
         plan_all(&problems, &limits, || {
-            calls += 1;
+            // The end of all time is behind both limits.
+            calls = if calls == u64::MAX || stop() { u64::MAX } else { calls + 1 };
             calls
         })
     }

@@ -89,42 +89,6 @@ impl PlanPicture {
         }
         count
     }
-
-    /// Returns what each pixel of a picture of `width` times `height` shows, row by row from the top: an index of
-    /// [`items`](Self::items), or `u32::MAX`. What is smaller than a pixel is shown where nothing larger is.
-    ///
-    /// O(items + pixels), however many items there are.
-    #[must_use]
-    pub fn pixels(&self, width: usize, height: usize) -> Vec<u32> {
-        let mut pixels = vec![u32::MAX; width * height];
-        if pixels.is_empty() {
-            return pixels;
-        }
-        let rounded = |range: &Range<f64>, most: usize| {
-            let edge = |share: f64| ((share * most as f64).round() as usize).min(most);
-            edge(range.start)..edge(range.end)
-        };
-        // An item that has no pixel of its own gets one before the others are drawn.
-        for small in [true, false] {
-            for (index, item) in (0..).zip(&self.items) {
-                let (across, down) = self.place(item);
-                let (mut x, mut y) = (rounded(&across, width), rounded(&down, height));
-                if small != (x.is_empty() || y.is_empty()) {
-                    continue;
-                }
-                for (range, most) in [(&mut x, width), (&mut y, height)] {
-                    if range.start >= range.end {
-                        range.start = range.start.min(most - 1);
-                        range.end = range.start + 1;
-                    }
-                }
-                for row in y {
-                    pixels[row * width..][x.clone()].fill(index);
-                }
-            }
-        }
-        pixels
-    }
 }
 
 #[cfg(test)]
@@ -132,6 +96,7 @@ mod tests {
     use allotment_suballoc::plan::{Item, Solver};
 
     use super::*;
+    use crate::rectangle_pixels;
 
     /// Two small ones after each other beside a large one, on the whole time of a fourth.
     fn picture() -> PlanPicture {
@@ -162,7 +127,7 @@ mod tests {
     #[test]
     fn every_pixel_shows_the_item_that_is_there() {
         let picture = picture();
-        let pixels = picture.pixels(8, 14);
+        let pixels = rectangle_pixels(picture.items.iter().map(|item| picture.place(item)), 8, 14);
         for (at, &pixel) in pixels.iter().enumerate() {
             // One pixel is a unit of time and a byte.
             let (time, byte) = (10 + at as u64 % 8, 13 - at as u64 / 8);
@@ -171,22 +136,6 @@ mod tests {
             });
             assert_eq!(there.map_or(u32::MAX, |there| there as u32), pixel, "at {time}, {byte}");
         }
-    }
-
-    #[test]
-    fn what_is_smaller_than_a_pixel_is_shown_where_nothing_else_is() {
-        let large = (Item::new(100), 0..1000);
-        let small = (Item::new(1), 5000..5001);
-        let hidden = (Item::new(1), 1..2);
-        let lives = [large.1.clone(), small.1.clone(), hidden.1.clone()];
-        let problem = Problem::from_intervals([large, small, hidden]).unwrap();
-        let mut plan = Plan::new();
-        Solver::new().greedy(&problem, u64::MAX, &mut plan);
-        let picture = PlanPicture::new(&problem, &plan, lives);
-        let pixels = picture.pixels(10, 10);
-        assert_eq!(pixels.iter().filter(|&&pixel| pixel == 1).count(), 1, "one pixel, not none");
-        assert!(pixels.iter().filter(|&&pixel| pixel == 0).count() >= 18);
-        assert!(picture.pixels(0, 10).is_empty() && picture.pixels(10, 0).is_empty());
     }
 
     #[test]
@@ -202,7 +151,7 @@ mod tests {
     #[test]
     fn a_plan_of_nothing_is_an_empty_picture() {
         let picture = PlanPicture::new(&Problem::default(), &Plan::new(), []);
-        assert!(picture.items.is_empty() && picture.pixels(3, 3).iter().all(|&pixel| pixel == u32::MAX));
+        assert!(picture.items.is_empty());
         assert_eq!(picture.bound(), 1.0);
     }
 }

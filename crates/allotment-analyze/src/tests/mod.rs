@@ -4,6 +4,7 @@ mod advice;
 mod defragmentation;
 mod generated;
 mod metrics;
+mod offline;
 mod over_time;
 mod queries;
 mod shared_memory;
