@@ -25,7 +25,7 @@ pub enum PaneKind {
     FreeRanges,
     /// The time for which the GPU kept released memory.
     ReleaseLatency,
-    /// Allocations that share bytes, in lanes.
+    /// Resources that share memory, over time; and allocations that share bytes, in lanes.
     Aliasing,
     /// The fill of descriptor heaps.
     Descriptors,
@@ -35,11 +35,13 @@ pub enum PaneKind {
     Defragmentation,
     /// Other settings of the allocator, tried with the recorded requests.
     WhatIf,
+    /// The memory that would do if all lifetimes had been known, and where everything would be.
+    Planned,
 }
 
 impl PaneKind {
     /// All panes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::BlockMap,
         Self::Timeline,
         Self::Details,
@@ -54,6 +56,7 @@ impl PaneKind {
         Self::Advice,
         Self::Defragmentation,
         Self::WhatIf,
+        Self::Planned,
     ];
 
     /// Returns the heading of its tab.
@@ -74,12 +77,13 @@ impl PaneKind {
             Self::Advice => "Advice",
             Self::Defragmentation => "Defragmentation",
             Self::WhatIf => "What if",
+            Self::Planned => "Planned offline",
         }
     }
 }
 
 /// The panes that are lists, in tabs at the bottom.
-const LISTS: [PaneKind; 11] = [
+const LISTS: [PaneKind; 12] = [
     PaneKind::Table,
     PaneKind::Leaks,
     PaneKind::Difference,
@@ -91,6 +95,7 @@ const LISTS: [PaneKind; 11] = [
     PaneKind::Advice,
     PaneKind::Defragmentation,
     PaneKind::WhatIf,
+    PaneKind::Planned,
 ];
 
 /// Time above, then the blocks beside the details, then the lists.

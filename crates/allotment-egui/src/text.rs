@@ -25,6 +25,13 @@ pub(crate) fn moment(timeline: &Timeline<'_>, moment: Moment) -> String {
     if timeline.frame_count() > 0 { format!("{event}, frame {}", count(moment.frame)) } else { event }
 }
 
+/// Two events between which something exists.
+pub(crate) fn life(timeline: &Timeline<'_>, began: u64, ended: Option<u64>) -> String {
+    let when = |event| moment(timeline, timeline.moment(event));
+    let end = ended.map_or_else(|| "the end".to_owned(), when);
+    format!("{} to {end}", sentence(&when(began)))
+}
+
 /// The name of an allocation, as the recording has it last.
 pub(crate) fn name<'a>(timeline: &Timeline<'a>, allocation: AllocationIndex) -> &'a str {
     let name = timeline.recording().text(timeline.texts(allocation).name).unwrap_or("");

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use allotment_analyze::{Scope, TimeAxis};
 use allotment_trace::recording::Recording;
 use egui::Ui;
-use egui_tiles::{SimplificationOptions, TileId, Tiles, Tree, UiResponse};
+use egui_tiles::{SimplificationOptions, Tile, TileId, Tiles, Tree, UiResponse};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{self, PaneKind};
@@ -102,6 +102,8 @@ impl AnalyzerView {
         }
         let mut behaviour = Behaviour { state: &mut self.state, panes: &mut self.panes };
         self.tree.ui(&mut behaviour, ui);
+        let is_open = |pane| self.tree.tiles.tiles().any(|tile| *tile == Tile::Pane(pane));
+        self.panes.close(is_open);
     }
 
     /// Returns where the panes are, to be saved.
@@ -124,9 +126,7 @@ impl AnalyzerView {
     #[must_use]
     pub fn open_panes(&self) -> HashSet<PaneKind> {
         let tiles = self.tree.tiles.tiles();
-        tiles
-            .filter_map(|tile| if let egui_tiles::Tile::Pane(pane) = tile { Some(*pane) } else { None })
-            .collect()
+        tiles.filter_map(|tile| if let Tile::Pane(pane) = tile { Some(*pane) } else { None }).collect()
     }
 
     /// Returns the title.

@@ -19,7 +19,10 @@ const KEYS: [(&str, &str); 16] = [
     ("F", "show all"),
     ("A B", "set a moment to compare"),
     ("1 … 9 0", "open a pane, in the order of the menu"),
-    ("D I", "open the preview of a defragmentation, and what other settings would do"),
+    (
+        "D I O",
+        "open the preview of a defragmentation, what other settings would do, what a plan offline takes",
+    ),
     ("/", "search"),
     ("Esc", "deselect, leave the search"),
     ("Ctrl Z  Ctrl Y", "back and forward"),
@@ -124,7 +127,9 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
         state.focus_search = true;
         open = Some(PaneKind::Table);
     }
-    for (key, pane) in [(Key::D, PaneKind::Defragmentation), (Key::I, PaneKind::WhatIf)] {
+    for (key, pane) in
+        [(Key::D, PaneKind::Defragmentation), (Key::I, PaneKind::WhatIf), (Key::O, PaneKind::Planned)]
+    {
         if plain(key) {
             open = Some(pane);
         }

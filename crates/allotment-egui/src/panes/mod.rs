@@ -13,6 +13,8 @@ pub(crate) mod keyboard;
 mod latency;
 mod leaks;
 mod lifetimes;
+mod planned;
+mod rectangles;
 pub(crate) mod table;
 mod timeline;
 mod what_if;
@@ -35,6 +37,8 @@ pub(crate) struct Panes {
     defragmentation: defragmentation::DefragmentationPane,
     what_if: what_if::WhatIfPane,
     latency: latency::LatencyPane,
+    planned: planned::PlannedPane,
+    aliasing: aliasing::AliasingPane,
     descriptors: descriptors::DescriptorsPane,
     advice: advice::AdvicePane,
     pub(crate) help_is_open: bool,
@@ -52,11 +56,19 @@ impl Panes {
             PaneKind::Difference => self.difference.ui(ui, state),
             PaneKind::FreeRanges => self.free_ranges.ui(ui, state),
             PaneKind::ReleaseLatency => self.latency.ui(ui, state),
-            PaneKind::Aliasing => aliasing::ui(ui, state),
+            PaneKind::Aliasing => self.aliasing.ui(ui, state),
             PaneKind::Descriptors => self.descriptors.ui(ui, state),
             PaneKind::Defragmentation => self.defragmentation.ui(ui, state),
             PaneKind::WhatIf => self.what_if.ui(ui, state),
+            PaneKind::Planned => self.planned.ui(ui, state),
             PaneKind::Advice => self.advice.ui(ui, state),
+        }
+    }
+
+    /// Ends what panes have counted in the background that are closed.
+    pub(crate) fn close(&mut self, is_open: impl Fn(PaneKind) -> bool) {
+        if !is_open(PaneKind::Planned) {
+            self.planned.close();
         }
     }
 
@@ -70,6 +82,8 @@ impl Panes {
         self.free_ranges.outdate();
         self.defragmentation.outdate();
         self.what_if.outdate();
+        self.planned.outdate();
+        self.aliasing.outdate();
         self.latency.outdate();
         self.descriptors.outdate();
         self.advice.outdate();
@@ -85,6 +99,8 @@ impl Panes {
         self.free_ranges = free_ranges::FreeRangesPane::default();
         self.defragmentation.forget();
         self.what_if.forget();
+        self.planned = planned::PlannedPane::default();
+        self.aliasing = aliasing::AliasingPane::default();
         self.latency = latency::LatencyPane::default();
         self.descriptors = descriptors::DescriptorsPane::default();
         self.advice = advice::AdvicePane::default();

@@ -7,8 +7,8 @@ use allotment::memory::MemoryUsage;
 use allotment::{Algorithm, Alignment};
 use allotment_suballoc::{Handle, Request, VirtualBlock};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, Api, BlockId, BlockKind, DescriptorKind, Event, Header, Heap, MemoryType,
-    ObjectId, Placement, PoolId, Recording, RefusalReason, StallKind, TextId,
+    Allocated, AllocationKey, Api, BlockId, BlockKind, BoundResource, DescriptorKind, Event, Header, Heap,
+    MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, StallKind, TextId,
 };
 
 const MIB: u64 = 1 << 20;
@@ -291,4 +291,44 @@ fn frames(game: &mut Game) {
         game.push(Event::Time { nanoseconds: (frame + 1) * 16_600_000 });
         game.push(Event::FrameEnd { number: frame });
     }
+}
+
+/// A memory of 24 MiB, named "targets", in which three resources share bytes in four frames: of "g-buffer" (16 MiB at 0), "bloom"
+/// (8 MiB at 0) and "history" (8 MiB at 16 MiB), the first two take turns, and the last one is always active.
+pub(crate) fn shared() -> Recording {
+    let mut game = Game { random: 1, ..Game::default() };
+    game.recording.header = header();
+    game.pool(0, "transient");
+    game.block(0, 0, 32 * MIB);
+    let memory = game.allocate(&texture("targets", 24 * MIB)).key;
+    let [g_buffer, bloom, history] = [100, 101, 102].map(AllocationKey);
+    let call_site = TextId::NONE;
+    let kind = ResourceKind::OptimalImage;
+    for (resource, name, offset, size) in
+        [(g_buffer, "g-buffer", 0, 16), (bloom, "bloom", 0, 8), (history, "history", 16, 8)]
+    {
+        let name = game.text(name);
+        let (offset, size, active) = (offset * MIB, size * MIB, resource == history);
+        game.push(Event::Bound(BoundResource {
+            resource,
+            memory,
+            offset,
+            size,
+            name,
+            call_site,
+            kind,
+            active,
+        }));
+    }
+    for number in 0..4 {
+        if number > 0 {
+            game.push(Event::Displaced { resource: bloom, by: g_buffer });
+        }
+        game.push(Event::Activated { resource: g_buffer });
+        game.push(Event::Budget { heap: MemoryHeapIndex(0), usage: 32 * MIB, budget: 200 * MIB });
+        game.push(Event::Displaced { resource: g_buffer, by: bloom });
+        game.push(Event::Activated { resource: bloom });
+        game.push(Event::FrameEnd { number });
+    }
+    game.recording
 }

@@ -86,3 +86,16 @@ fn the_recorded_settings_beside_others() {
     view.run();
     view.snapshot("what_if");
 }
+
+#[test]
+fn a_plan_with_all_lifetimes_known() {
+    let mut view = super::planned::planned(open(Theme::Dark));
+    view.snapshot("planned");
+}
+
+#[test]
+fn resources_that_share_memory_over_time() {
+    let mut view = open_recording(Theme::Dark, program::shared());
+    open_tab(&mut view, "Aliasing");
+    view.snapshot("shared_memory");
+}

@@ -30,9 +30,9 @@ use finer::part_to_count;
 use lanes::Lanes;
 
 /// Of the numbers at the left.
-const LEFT: f32 = 74.0;
+pub(in crate::panes) const LEFT: f32 = 74.0;
 /// Of the units of time at the bottom.
-const BOTTOM: f32 = 18.0;
+pub(in crate::panes) const BOTTOM: f32 = 18.0;
 
 /// Samples of the whole recording: several for each pixel of a wide screen, each with the peaks since the one before.
 /// Where a zoom leaves fewer, the visible part is sampled by itself.
@@ -57,15 +57,21 @@ pub(crate) struct TimelinePane {
 
 /// The drawing area and what it shows.
 #[derive(Clone, Copy)]
-struct Frame {
-    plot: Rect,
+pub(in crate::panes) struct Frame {
+    pub(in crate::panes) plot: Rect,
     view: Span,
     axis: TimeAxis,
     length: f64,
 }
 
 impl Frame {
-    fn x(&self, state: &State, position: u64) -> f32 {
+    /// The visible part of the time, in a plot.
+    pub(in crate::panes) fn new(state: &State, plot: Rect) -> Self {
+        let axis = state.axis;
+        Self { plot, view: state.time, axis, length: axis.length(state.loaded.timeline()) }
+    }
+
+    pub(in crate::panes) fn x(&self, state: &State, position: u64) -> f32 {
         self.x_of(self.axis.value(state.loaded.timeline(), position))
     }
 
@@ -74,7 +80,7 @@ impl Frame {
         self.plot.left() + share.clamp(-1.0, 2.0) as f32 * self.plot.width()
     }
 
-    fn position(&self, state: &State, x: f32) -> u64 {
+    pub(in crate::panes) fn position(&self, state: &State, x: f32) -> u64 {
         let share = f64::from((x - self.plot.left()) / self.plot.width()).clamp(0.0, 1.0);
         let value = (self.view.from + share * self.view.size()) * self.length;
         self.axis.position(state.loaded.timeline(), value)
@@ -110,8 +116,7 @@ impl TimelinePane {
             pos2(area.left() + LEFT, area.top() + 4.0),
             pos2(area.right() - 6.0, (area.bottom() - BOTTOM - lanes_height).max(area.top() + 20.0)),
         );
-        let length = axis.length(state.loaded.timeline());
-        let frame = Frame { plot, view: state.time, axis, length };
+        let frame = Frame::new(state, plot);
         input(&mut self.brush, ui, state, &response, frame);
         let frame = Frame { view: state.time, ..frame };
         ui.painter().rect_filled(plot, 2.0, palette.ground);
@@ -238,7 +243,7 @@ fn input(brush: &mut Option<u64>, ui: &Ui, state: &mut State, response: &Respons
 }
 
 /// The numbers below the plot: round ones.
-fn units(ui: &Ui, state: &State, frame: Frame, area: Rect, palette: &Palette) {
+pub(in crate::panes) fn units(ui: &Ui, state: &State, frame: Frame, area: Rect, palette: &Palette) {
     let (from, to) = (frame.view.from * frame.length, frame.view.to * frame.length);
     let rough = (to - from) / f64::from((frame.plot.width() / 110.0).max(1.0));
     let power = 10f64.powf(rough.log10().floor());
