@@ -143,8 +143,8 @@ impl<D: Device> Gpu<D> {
         self.memory().allocate_memory(requirements, options)
     }
 
-    /// Allocates [memory](Memory) for several resources that do not overlap, in one allocation. Returns it with the offset of each
-    /// member, in their order.
+    /// Allocates [memory](Memory) for several resources that do not overlap, as
+    /// [`OwningAllocator::allocate_group`](crate::memory::OwningAllocator::allocate_group).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -162,7 +162,7 @@ impl<D: Device> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// [`GroupError`], with the position of the member, where one does not go with the others.
+    /// The errors of that call.
     #[inline(never)]
     #[track_caller]
     pub fn allocate_group(

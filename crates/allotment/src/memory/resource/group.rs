@@ -6,7 +6,7 @@ use core::fmt;
 use allotment_suballoc::Alignment;
 
 use super::{Memory, OwningAllocator};
-use crate::device::{DedicatedNeed, Device, MemoryTypeMask, Requirements};
+use crate::device::{DedicatedNeed, Device, MemoryTypeMask, Requirements, ResourceKind};
 use crate::memory::{AllocationError, AllocationOptions};
 
 /// Why [memory for a group](OwningAllocator::allocate_group) was not allocated. Nothing is left behind.
@@ -102,6 +102,12 @@ struct Distances {
     page: u64,
 }
 
+/// Returns whether two members share no page: a linear and an optimal one, and what may be either.
+fn is_kept_apart(one: ResourceKind, other: ResourceKind) -> bool {
+    let is_either = [one, other].contains(&ResourceKind::Unknown);
+    is_either || one.is_optimal() != other.is_optimal()
+}
+
 /// The places of the members of a group, and what its memory needs.
 ///
 /// ```text
@@ -125,21 +131,26 @@ fn lay_out(members: &[Requirements], distances: Distances) -> Result<(Requiremen
         all = both;
     }
     let mut order: Vec<_> = (0..members.len()).collect();
-    order.sort_by_key(|&at| (members[at].kind.is_optimal(), core::cmp::Reverse(members[at].alignment)));
+    let is_either = |at: usize| members[at].kind == ResourceKind::Unknown;
+    order.sort_by_key(|&at| {
+        let needs = &members[at];
+        (is_either(at), needs.kind.is_optimal(), core::cmp::Reverse(needs.alignment))
+    });
     let (mut end, mut offsets) = (0_u64, vec![0; members.len()]);
-    let mut before: Option<bool> = None;
+    let mut before: Option<ResourceKind> = None;
     for at in order {
         let Requirements { size, alignment, kind, .. } = members[at];
         let mut multiple = alignment.get().max(distances.atom);
-        if before.is_some_and(|before| before != kind.is_optimal()) {
+        if before.is_some_and(|before| is_kept_apart(before, kind)) {
             multiple = multiple.max(distances.page);
         }
-        before = Some(kind.is_optimal());
+        before = Some(kind);
         // What is too large stays so, and is refused as every request of that size.
         offsets[at] = end.checked_next_multiple_of(multiple).unwrap_or(u64::MAX);
-        end = offsets[at].saturating_add(size);
+        // What is placed there has at least a byte.
+        end = offsets[at].saturating_add(size.max(1));
     }
-    let is_mixed = members.iter().any(|needs| needs.kind.is_optimal() != members[0].kind.is_optimal());
+    let is_mixed = members.iter().any(|needs| is_kept_apart(needs.kind, members[0].kind));
     let least = distances.atom.max(if is_mixed { distances.page } else { 1 });
     let alignment = all.alignment.max(Alignment::new(least).unwrap_or(all.alignment));
     // The driver's wish for dedicated memory is one for a resource alone.
@@ -201,7 +212,7 @@ mod tests {
             ResourceKind::OptimalImage,
             ResourceKind::Unknown,
         ];
-        (1..100_000_u64, 0..17_u32, prop::sample::select(kinds.to_vec())).prop_map(
+        (0..100_000_u64, 0..17_u32, prop::sample::select(kinds.to_vec())).prop_map(
             |(size, alignment, kind)| {
                 let alignment = Alignment::new(1 << alignment).unwrap();
                 Requirements { kind, ..Requirements::new(size).with_alignment(alignment) }
@@ -219,21 +230,24 @@ mod tests {
             let (all, offsets) = lay_out(&members, distances).unwrap();
             for (needs, &offset) in members.iter().zip(&offsets) {
                 prop_assert!(needs.alignment.is_aligned(offset) && all.alignment >= needs.alignment);
-                prop_assert!(offset + needs.size <= all.size);
+                prop_assert!(offset + needs.size.max(1) <= all.size);
             }
             for (at, (a, &a_offset)) in members.iter().zip(&offsets).enumerate() {
                 for (b, &b_offset) in members.iter().zip(&offsets).skip(at + 1) {
-                    let kinds_differ = a.kind.is_optimal() != b.kind.is_optimal();
+                    let is_either = [a.kind, b.kind].contains(&ResourceKind::Unknown);
+                    let kinds_differ = is_either || a.kind.is_optimal() != b.kind.is_optimal();
                     let unit = if kinds_differ { distances.atom.max(distances.page) } else { distances.atom };
-                    let last = |offset: u64, size: u64| (offset + size - 1) / unit;
+                    // What is placed there has at least a byte.
+                    let last = |offset: u64, size: u64| (offset + size.max(1) - 1) / unit;
                     let apart = last(a_offset, a.size) < b_offset / unit || last(b_offset, b.size) < a_offset / unit;
                     prop_assert!(apart, "{a:?} at {a_offset}, {b:?} at {b_offset}");
                 }
             }
-            // Not more than one gap for each member, and one page.
-            let bytes: u64 = members.iter().map(|needs| needs.size).sum();
+            // Not more than one gap for each member, and one page; one for each that may be either.
+            let either = members.iter().filter(|needs| needs.kind == ResourceKind::Unknown).count() as u64;
+            let bytes: u64 = members.iter().map(|needs| needs.size.max(1)).sum();
             let gaps: u64 = members.iter().map(|needs| needs.alignment.get().max(distances.atom)).sum();
-            prop_assert!(all.size <= bytes + gaps + distances.page);
+            prop_assert!(all.size <= bytes + gaps + distances.page * (1 + either));
         }
     }
 
