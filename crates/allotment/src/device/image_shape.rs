@@ -50,8 +50,8 @@ pub struct ImageShape {
     /// ([`write_image_from_host`](super::ImageDevice::write_image_from_host)): `VK_IMAGE_USAGE_HOST_TRANSFER_BIT`, or
     /// `WriteToSubresource` where the texture is in memory for it.
     pub is_host_writable: bool,
-    /// Whether a write of some of its texels cannot be the first use of a subresource whose bytes were another resource's, since
-    /// only one of all of them, a clear or a discard makes it valid: so it is with the render targets and depth buffers of
+    /// Whether a write of some of its texels cannot be the first use of a subresource in memory that resources share, since only
+    /// one of all of them by a queue, a clear or a discard makes it valid: so it is with the render targets and depth buffers of
     /// Direct3D 12.
     pub begins_whole: bool,
 }

@@ -216,8 +216,8 @@ pub enum UploadError {
         name: ShortName,
     },
     /// A part of a mip level is written whose state is not known, so that its other texels could not be kept. Or the image is a
-    /// render target or a depth buffer of Direct3D 12 that was [activated](crate::memory::Resource::activate): its first write
-    /// is one of the whole level.
+    /// render target or a depth buffer of Direct3D 12 in [`Memory`](crate::memory::Memory), and new or
+    /// [activated](crate::memory::Resource::activate): its first write is one of the whole level.
     UnknownState {
         /// The mip level.
         mip_level: u32,

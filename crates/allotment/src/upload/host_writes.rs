@@ -77,6 +77,8 @@ impl<D: Device> Uploader<D> {
         let may_copy = self.copies_from_host
             && source.bytes().is_some()
             && !is_moving
+            // Only a command of a queue makes it valid.
+            && !write.begins_whole
             && device.can_write_from_host(write.part.shape, write.after);
         if !may_copy || !begin_copying(write.part.states, &of) {
             // Before the states say that this write stages: it may be refused.

@@ -50,6 +50,9 @@ pub(super) struct Write<'a, D: Device> {
     pub(super) held: Option<HeldLevels<'a, D>>,
     /// The queue for images cannot copy it in pieces.
     pub(super) is_at_home: bool,
+    /// The first write of a subresource is one of all its texels, by one command: the image is in memory that resources share, and
+    /// the API wants that of it ([`ImageShape::begins_whole`](crate::device::ImageShape::begins_whole)).
+    pub(super) begins_whole: bool,
     pub(super) handle: Option<&'a UploadHandle>,
 }
 
@@ -248,7 +251,9 @@ impl<D: Device> Uploader<D> {
                 TimelinePoints::EMPTY,
                 None,
             );
-            let mut write_of = Write { to, mark, part, after, all_aspects, points, held, is_at_home, handle };
+            let begins_whole = shape.begins_whole && self.memory.allocator().is_placed(to.id());
+            let mut write_of =
+                Write { to, mark, part, after, all_aspects, points, held, is_at_home, begins_whole, handle };
             let is_used = self.check_regions(&write_of, length)?;
             if !is_shared && !is_at_home && self.image_lane().is_foreign() {
                 write_of.held = Some(self.hold(&write_of, regions.clone())?);
@@ -298,7 +303,9 @@ impl<D: Device> Uploader<D> {
     fn check_regions(&self, write: &Write<'_, D>, length: Option<u64>) -> Result<bool, UploadError> {
         let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
         let part = &write.part;
-        let states = |found: &PartRegion| Ok::<_, UploadError>([write.before(device, found)?, write.after]);
+        let states = |found: &PartRegion| {
+            Ok::<_, UploadError>([write.before(device, found, &found.region)?, write.after])
+        };
         let wanted = part.check(device, queue, TransferUsage::DST, states)?;
         match length {
             Some(found) if found != wanted => {
@@ -339,7 +346,9 @@ impl<D: Device> Uploader<D> {
         let StagedAt { lane, held, .. } = at;
         // All of it, where there is room for all of the write.
         let fit = lane.piece() / pitch.max(1);
-        for (now, count) in pieces(part, fit, write.part.shape.whole_levels) {
+        let is_first = !matches!(write.part.known(part), SubresourceState::Known(_));
+        let is_whole = write.part.shape.whole_levels || write.begins_whole && is_first;
+        for (now, count) in pieces(part, fit, is_whole) {
             let slices = now.extent[2];
             let bytes = pitch * u64::from(count) * u64::from(slices);
             let piece = Piece {
@@ -374,7 +383,7 @@ impl<D: Device> Uploader<D> {
                         Some(level) if is_lost(level) && device.discards_from_any_state() => {
                             D::ImageState::default()
                         }
-                        _ => write.before(device, part)?,
+                        _ => write.before(device, part, &now)?,
                     };
                     // Another queue executes the copy by which defragmentation moved the target.
                     let read_at = locked(write.part.states).read_at();
@@ -458,22 +467,29 @@ impl<D: Device> Write<'_, D> {
         })
     }
 
-    /// Returns the state that the copy of a region finds.
-    fn before(&self, device: &D, part: &PartRegion) -> Result<D::ImageState, UploadError> {
+    /// Returns the state that the copy of a piece of a region finds.
+    fn before(
+        &self,
+        device: &D,
+        part: &PartRegion,
+        piece: &ImageRegion,
+    ) -> Result<D::ImageState, UploadError> {
         let region = &part.region;
+        // A piece is a box of its own to the API.
+        let may_be_first = !self.begins_whole || self.is_whole(part) && piece.extent == region.extent;
         match self.part.known(part) {
             // What another thread copies now is known before this write begins.
-            SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying => {
+            SubresourceState::Initial | SubresourceState::Staging | SubresourceState::Copying
+                if may_be_first =>
+            {
                 Ok(D::ImageState::default())
             }
             SubresourceState::Known(state) => Ok(state),
-            SubresourceState::Lost(state) if self.is_whole(part) || !self.part.shape.begins_whole => {
-                Ok(state)
-            }
+            SubresourceState::Lost(state) if may_be_first => Ok(state),
             SubresourceState::Unknown if self.is_whole(part) && device.discards_from_any_state() => {
                 Ok(D::ImageState::default())
             }
-            SubresourceState::Lost(_) | SubresourceState::Unknown => {
+            _ => {
                 let (mip_level, array_layer) = (region.mip_level, region.array_layer);
                 Err(UploadError::UnknownState { mip_level, array_layer, name: ShortName::NONE })
             }

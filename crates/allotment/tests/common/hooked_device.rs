@@ -11,11 +11,12 @@ use allotment::device::simulated::{
     SimulatedImageUse, SimulatedMemory, SimulatedSampler,
 };
 use allotment::device::{
-    BufferCopy, BufferDesc, BufferDevice, BufferUse, BufferViewUses, DescriptorDevice, DescriptorHeapAddress,
-    DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
-    DeviceProperties, ImageCopy, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice,
-    MemoryHeapBudget, MemoryHeapIndex, OwnedPart, OwnershipTransfer, QueueDevice, QueueIndex, Requirements,
-    ResourceKind, SamplerDesc, Submission, TexelBufferDesc, TimelinePoint, TimelineValue, TransferUsage,
+    BufferCopy, BufferDesc, BufferDevice, BufferUse, BufferViewUses, CopyDirection, DescriptorDevice,
+    DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits,
+    DeviceError, DeviceProperties, HostImageWrite, ImageCopy, ImageDesc, ImageDevice, ImageShape, MemoryDesc,
+    MemoryDevice, MemoryHeapBudget, MemoryHeapIndex, OwnedPart, OwnershipTransfer, QueueDevice, QueueIndex,
+    Requirements, ResourceKind, SamplerDesc, Submission, TexelBufferDesc, TimelinePoint, TimelineValue,
+    TransferUsage,
 };
 
 /// A point of a call at which the hook is called.
@@ -65,6 +66,9 @@ pub(crate) trait Hook: Debug + Send + Sync + 'static {
     fn keeps_states(&self) -> bool {
         false
     }
+
+    /// Is called before a submission copies texels to an image, with the box of each copy.
+    fn writes_box(&self, _extent: [u32; 3]) {}
 
     /// Is called when a wait has timed out, with its time.
     fn timed_out(&self, _timeout: Duration) {}
@@ -236,6 +240,18 @@ unsafe impl<H: Hook> ImageDevice for HookedDevice<H> {
         self.inner.discards_from_any_state() && !self.hook.keeps_states()
     }
 
+    fn can_write_from_host(&self, shape: &ImageShape, after: ()) -> bool {
+        self.inner.can_write_from_host(shape, after)
+    }
+
+    unsafe fn write_image_from_host(&self, write: &HostImageWrite<'_, Self>) -> Result<(), DeviceError> {
+        let HostImageWrite { bytes, image, region, texels, before, after } = *write;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.inner.write_image_from_host(&HostImageWrite { bytes, image, region, texels, before, after })
+        }
+    }
+
     fn queues_share_image(&self, desc: &ImageDesc) -> bool {
         self.inner.queues_share_image(desc)
     }
@@ -283,6 +299,8 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
         self.hook.reached(Point::BeforeSubmit);
         self.hook.aliases(submission.aliases);
         self.hook.submits(queue, submission.waits);
+        let writes = submission.image_copies.iter().filter(|copy| copy.direction == CopyDirection::IntoImage);
+        writes.for_each(|copy| self.hook.writes_box(copy.extent));
         let copies: Vec<BufferCopy<'_, SimulatedGpu>> = submission
             .copies
             .iter()

@@ -1,11 +1,12 @@
 //! Resources that are placed in memory which they share, over any device: beside each other, and over the same bytes by turns.
 
 use allotment::device::{
-    BufferDesc, BufferDevice as _, Device, ImageDesc, ImageDevice as _, ImagePart, Requirements, ResourceKind,
+    BufferDesc, BufferDevice as _, Device, ImageDesc, ImageDevice as _, ImagePart, ImageViewUse,
+    Requirements, ResourceKind,
 };
 use allotment::gpu::GpuDesc;
 use allotment::memory::{AccessError, Buffer, Image, Memory, ResourceError};
-use allotment::upload::UploadError;
+use allotment::upload::{ImageWrite, UploadError, UploaderDesc};
 use allotment::{Alignment, AllocationOptions, MemoryUsage};
 
 use super::image_formats::{graphics, supported};
@@ -17,6 +18,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:
         buffers_and_images_in_one_memory_hold_their_bytes,
         resources_over_the_same_bytes_hold_theirs_by_turns,
+        render_targets_in_memory_begin_with_a_whole_level,
         what_does_not_fit_its_memory_is_refused_and_leaves_nothing,
     ]
 }
@@ -189,6 +191,43 @@ fn resources_over_the_same_bytes_hold_theirs_by_turns<F: Fixture>(gpu: &Gpu<F>) 
         front.reclaim();
         assert!(front.allocator().reports().info(id).is_err(), "it is freed");
     }
+}
+
+/// By turns in the same memory, with less staging memory at once than a level has.
+fn render_targets_in_memory_begin_with_a_whole_level<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    const TALL: u32 = 256;
+    let Some(plain) = image_desc(gpu) else { return Outcome::DoesNotApply("no queue copies images") };
+    let mut uploads = UploaderDesc::default();
+    uploads.staging = 1 << 20;
+    let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default().with_uploader(uploads)).unwrap();
+    let Some((number, usage)) = gpu.fixture().image_for_views(ImageViewUse::RenderTarget) else {
+        return Outcome::DoesNotApply("the device has no render targets");
+    };
+    let desc = ImageDesc::new(TALL, TALL, number).with_usage(usage | plain.usage);
+    let shape = gpu.device().image_shape(&desc.into());
+    let needs = gpu.device().image_requirements(&desc.into()).unwrap();
+    let memory = front.allocate_memory(&needs, &options()).unwrap();
+    let images =
+        ["first", "second"].map(|name| front.create_image_in(&memory, 0, &desc.into(), name).unwrap());
+    let part = ImageWrite::from(ImagePart::default().with_region([0; 3], [1; 3]));
+    for (seed, image) in (1..).zip([&images[0], &images[1], &images[0]]) {
+        if image.activate().unwrap().needs_barrier {
+            front.wait_idle().unwrap();
+            front.reclaim();
+        }
+        let first = front.uploads().write_image_part(image, &part, &[9; 4]);
+        assert_eq!(first.is_err(), shape.begins_whole, "{first:?}");
+        if let Err(refused) = first {
+            assert!(matches!(refused, UploadError::UnknownState { .. }), "{refused}");
+        }
+        let bytes = pattern(seed, u64::from(TALL * TALL * 4));
+        front.uploads().write_image(image, &bytes).unwrap();
+        let read = front.reads().read_image(image, &ImagePart::default()).unwrap();
+        front.begin_frame().unwrap().end().unwrap();
+        front.wait_idle().unwrap();
+        assert_same(&read.bytes().unwrap(), &bytes, seed);
+    }
+    Outcome::Ran
 }
 
 fn what_does_not_fit_its_memory_is_refused_and_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
