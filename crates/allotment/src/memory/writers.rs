@@ -15,6 +15,7 @@
 //! waits for a copy: what overlaps it is not activated meanwhile, and what does not is.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -31,9 +32,16 @@ pub(crate) struct Writers {
     last: AtomicU32,
     /// Those that are marked.
     marked: Mutex<HashMap<AllocationId, Marked>>,
-    /// Notified when a read was submitted, and when the last access by the CPU is over.
+    /// Notified when a read was submitted, when the last access by the CPU is over, and when an activation no longer waits.
     submitted: Condvar,
+    /// How many marks say that an activation waits. Changed under the lock; read without it by those that are in no hurry.
+    wanted: AtomicU32,
 }
+
+/// The longest time for which an access waits for an activation that waits itself. It is not without an end, since what the
+/// activation waits for may wait for this thread: a transfer for work of the GPU that this thread is about to submit, say. No test
+/// depends on how late its threads are.
+const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 1 });
 
 #[derive(Debug, Default)]
 struct Marked {
@@ -42,6 +50,8 @@ struct Marked {
     reads: u32,
     /// Accesses by the CPU, of a placed resource.
     accesses: u32,
+    /// Activations that wait until it is not read or accessed.
+    wanted: u32,
 }
 
 /// Another uploader has copies to the resource on their way.
@@ -63,8 +73,12 @@ impl Marked {
         if self.writes > 0 && self.writer != writer { Err(OtherWriter) } else { Ok(self) }
     }
 
+    fn is_accessed(&self) -> bool {
+        self.reads > 0 || self.accesses > 0
+    }
+
     fn is_over(&self) -> bool {
-        self.writes == 0 && self.reads == 0 && self.accesses == 0
+        self.writes == 0 && !self.is_accessed() && self.wanted == 0
     }
 }
 
@@ -105,31 +119,59 @@ impl Writers {
         Ok(ReadMark { writers: Arc::clone(self), resource })
     }
 
-    /// Marks a placed resource as accessed by the CPU. Waits for nothing: whether its bytes are its own is asked after this.
+    /// Marks a placed resource as accessed by the CPU, after an activation that waits for those who do so already. Whether its bytes
+    /// are its own is asked after this. The caller holds no lock and no other such mark.
     pub(crate) fn access(&self, resource: AllocationId) -> AccessMark<'_> {
-        locked(&self.marked).entry(resource).or_default().accesses += 1;
+        let mut all = locked(&self.marked);
+        let is_wanted =
+            |all: &mut HashMap<_, Marked>| all.get(&resource).is_some_and(|marked| marked.wanted > 0);
+        if is_wanted(&mut all) {
+            let waited = self.submitted.wait_timeout_while(all, LONGEST, is_wanted);
+            all = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        all.entry(resource).or_default().accesses += 1;
         AccessMark { writers: self, resource }
+    }
+
+    /// Marks a placed resource as one whose accesses an activation waits for.
+    pub(crate) fn want(&self, resource: AllocationId) -> WantMark<'_> {
+        let mut all = locked(&self.marked);
+        all.entry(resource).or_default().wanted += 1;
+        self.wanted.fetch_add(1, Relaxed);
+        WantMark { writers: self, resource }
+    }
+
+    /// Lets activations go first that wait, for a thread that is about to [read](Self::read) several resources: once it has begun, it
+    /// waits for none of them. The caller holds no lock.
+    pub(crate) fn let_activations_pass(&self) {
+        // Relaxed: a read that comes with an activation may be submitted before it or after it.
+        if self.wanted.load(Relaxed) > 0 {
+            let is_wanted = |_: &mut HashMap<_, _>| self.wanted.load(Relaxed) > 0;
+            drop(self.submitted.wait_timeout_while(locked(&self.marked), LONGEST, is_wanted));
+        }
     }
 
     /// Calls `work` unless one of the resources is marked. None of them is marked meanwhile. `work` locks nothing but the states of
     /// an image, a lock under which no other is taken.
     pub(crate) fn while_unmarked<T>(
         &self,
-        mut resources: impl Iterator<Item = AllocationId>,
+        resources: impl Iterator<Item = AllocationId> + Clone,
         work: impl FnOnce() -> T,
     ) -> Result<T, Busy> {
         let all = locked(&self.marked);
-        let busy = resources.find_map(|resource| match all.get(&resource)? {
-            Marked { writes: 1.., .. } => Some(Busy::Written(resource)),
-            Marked { .. } => Some(Busy::Accessed(resource)),
-        });
-        busy.map_or_else(|| Ok(work()), Err)
+        // What is written is refused, before anything is waited for.
+        let first = |is: fn(&Marked) -> bool| resources.clone().find(|it| all.get(it).is_some_and(is));
+        match (first(|marked| marked.writes > 0), first(Marked::is_accessed)) {
+            (Some(written), _) => Err(Busy::Written(written)),
+            (None, Some(accessed)) => Err(Busy::Accessed(accessed)),
+            (None, None) => Ok(work()),
+        }
     }
 
     /// Waits until no copy out of a resource is being submitted, and the CPU does not access it. The caller holds no lock.
     pub(crate) fn wait_until_accessed(&self, resource: AllocationId) {
         let mut all = locked(&self.marked);
-        while all.get(&resource).is_some_and(|marked| marked.reads > 0 || marked.accesses > 0) {
+        while all.get(&resource).is_some_and(Marked::is_accessed) {
             all = self.submitted.wait(all).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -192,6 +234,28 @@ impl Drop for AccessMark<'_> {
     }
 }
 
+/// While it lives, the CPU does not begin to access the placed resource.
+pub(crate) struct WantMark<'a> {
+    writers: &'a Writers,
+    resource: AllocationId,
+}
+
+impl WantMark<'_> {
+    pub(crate) fn resource(&self) -> AllocationId {
+        self.resource
+    }
+}
+
+impl Drop for WantMark<'_> {
+    fn drop(&mut self) {
+        self.writers.unmark(self.resource, |marked| {
+            marked.wanted -= 1;
+            self.writers.wanted.fetch_sub(1, Relaxed);
+        });
+        self.writers.submitted.notify_all();
+    }
+}
+
 /// While it lives, no uploader stages copies to the resource.
 pub(crate) struct ReadMark {
     writers: Arc<Writers>,
@@ -207,6 +271,8 @@ impl Drop for ReadMark {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::AtomicBool;
+
     use super::*;
 
     fn id(record: u32) -> AllocationId {
@@ -244,5 +310,45 @@ mod tests {
         });
         drop(kept);
         assert!(locked(&writers.marked).is_empty());
+    }
+
+    #[test]
+    fn what_is_written_is_refused_before_what_is_accessed_is_waited_for() {
+        let writers = Arc::<Writers>::default();
+        let (_accessed, written) =
+            (writers.access(id(1)), writers.write(id(2), writers.new_writer()).unwrap());
+        let all = [id(1), id(2), id(3)];
+        let busy = writers.while_unmarked(all.into_iter(), || ()).unwrap_err();
+        assert!(matches!(busy, Busy::Written(found) if found == id(2)), "{busy:?}");
+        drop(written);
+        let busy = writers.while_unmarked(all.into_iter(), || ()).unwrap_err();
+        assert!(matches!(busy, Busy::Accessed(found) if found == id(1)), "{busy:?}");
+    }
+
+    #[test]
+    fn an_access_that_begins_while_an_activation_waits_comes_after_it() {
+        let writers = &Writers::default();
+        let (first, [begins, is_done]) = (writers.access(id(7)), &[const { AtomicBool::new(false) }; 2]);
+        std::thread::scope(|scope| {
+            let wanted = writers.want(id(7));
+            let accessing = scope.spawn(move || {
+                begins.store(true, Relaxed);
+                let _second = writers.access(id(7));
+                assert!(is_done.load(Relaxed), "it would hold the activation back");
+            });
+            while !begins.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            // Of what no activation waits for.
+            drop(writers.access(id(8)));
+            // The activation waits for the first alone, though the second is there.
+            drop(first);
+            writers.wait_until_accessed(id(7));
+            writers.while_unmarked([id(7)].into_iter(), || is_done.store(true, Relaxed)).unwrap();
+            drop(wanted);
+            accessing.join().unwrap();
+        });
+        assert!(locked(&writers.marked).is_empty());
+        assert_eq!(writers.wanted.load(Relaxed), 0);
     }
 }

@@ -132,6 +132,34 @@ fn a_resource_is_bound_activated_displaced_and_unbound() {
 }
 
 #[test]
+fn memory_is_released_with_the_last_that_keeps_it() {
+    let gpu = gpu();
+    let mut events = subscribe(&gpu);
+    let mut reader = Reader::default();
+    // The memory first, in between, and last.
+    for dropped_at in 0..3 {
+        let mut memory = Some(memory(&gpu, 64 * KIB));
+        let key = memory.as_ref().unwrap().id().key();
+        let mut buffers: Vec<_> =
+            [0, 4 * KIB].map(|at| buffer_in(&gpu, memory.as_ref().unwrap(), at, KIB, "one")).into();
+        reader.read(&mut events);
+        for step in 0..3 {
+            if step == dropped_at {
+                drop(memory.take());
+            } else {
+                drop(buffers.pop());
+            }
+            reader.read(&mut events);
+            let is_released = reader.batch.events().contains(&Event::FreeRequested { allocation: key });
+            assert_eq!(is_released, step == 2, "{dropped_at}, {step}");
+            settle(&gpu);
+        }
+        reader.read(&mut events);
+        assert!(reader.state.allocations.is_empty() && reader.state.bound.is_empty());
+    }
+}
+
+#[test]
 fn a_creation_that_is_refused_is_no_event() {
     let gpu = gpu();
     let memory = memory(&gpu, 64 * KIB);

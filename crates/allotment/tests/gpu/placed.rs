@@ -1,6 +1,7 @@
 //! Resources that are placed in memory which they share: who keeps it, which of them has the bytes, and what is refused.
 
 use core::mem::forget;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -437,11 +438,101 @@ fn what_is_created_active_where_the_gpu_may_use_the_bytes_asks_for_a_barrier_onc
     assert!(!lower.activate().unwrap().needs_barrier);
     let refused = rig.gpu.uploads().write_buffer(&lower, 0, &[1; 64]).unwrap_err();
     assert!(matches!(refused, UploadError::Access(AccessError::Unsettled { .. })), "{refused}");
+    // The GPU is done with what was there before these are activated: the barrier is needed all the same, unless an upload brings
+    // it.
+    let other = rig.memory(8 * KIB, MemoryUsage::GpuOnly);
+    let below = rig.buffer_in(&other, 0, 8 * KIB, "below");
+    let high = rig.buffer_in(&other, 4 * KIB, 4 * KIB, "high");
+    assert!(high.activate().unwrap().needs_barrier);
+    let [unused, written] =
+        [(0, "unused"), (2 * KIB, "written")].map(|(at, name)| rig.buffer_in(&other, at, 2 * KIB, name));
     frame.end().unwrap();
     rig.gpu.wait_idle().unwrap();
     rig.gpu.reclaim();
     rig.gpu.uploads().write_buffer(&lower, 0, &[1; 64]).unwrap();
+    rig.gpu.uploads().write_buffer(&written, 0, &[7; 2 << 10]).unwrap();
+    assert!(!written.activate().unwrap().needs_barrier);
+    assert_eq!(rig.found(&written), [7; 2 << 10], "nothing is forgotten");
+    assert!(unused.is_active() && unused.activate().unwrap().needs_barrier);
+    assert!(!unused.activate().unwrap().needs_barrier);
     drop((whole, upper, lower, memory));
+    drop((other, below, high, unused, written));
+    rig.finish();
+}
+
+#[test]
+fn an_activation_names_the_resource_that_had_all_of_the_bytes() {
+    let rig = Rig::new();
+    let memory = rig.memory(16 * KIB, MemoryUsage::GpuOnly);
+    let low = rig.buffer_in(&memory, 0, 4 * KIB, "low");
+    let whole = rig.buffer_in(&memory, 0, 16 * KIB, "whole");
+    let inner = rig.buffer_in(&memory, 8 * KIB, 4 * KIB, "inner");
+    let before = |of: &Buffer<SimulatedGpu>| {
+        let activation = of.activate().unwrap();
+        assert!(activation.needs_barrier);
+        activation.before
+    };
+    assert_eq!(before(&inner), None, "it was active, and nothing had its bytes");
+    // Of the first 4 KiB and of 4 others: from any.
+    assert_eq!(before(&whole), None);
+    assert_eq!(before(&inner), Some(whole.id()));
+    assert_eq!(before(&low), None, "it lost its bytes to one that has lost them since");
+    assert_eq!(before(&whole), None);
+    assert_eq!(before(&low), Some(whole.id()));
+    // It had a part of the bytes alone.
+    assert_eq!(before(&whole), None);
+    drop((memory, low, whole, inner));
+    rig.finish();
+}
+
+#[test]
+fn a_flush_waits_until_no_queue_uses_the_bytes() {
+    let rig = Rig::on("mobile-atom-256", GpuDesc::default());
+    let [first, second] = overlapping(&rig, MemoryUsage::Upload);
+    let flush =
+        |of: &Buffer<SimulatedGpu>| of.with_raw(|raw| rig.gpu.allocator().flush(raw.allocation(), 0..64));
+    flush(&first).unwrap();
+    let frame = rig.gpu.begin_frame().unwrap();
+    assert!(second.activate().unwrap().needs_barrier);
+    assert!(matches!(flush(&first), Err(AccessError::Inactive { .. })));
+    let refused = flush(&second).unwrap_err();
+    assert!(matches!(refused, AccessError::Unsettled { .. }), "{refused}");
+    second.with_raw(|raw| rig.gpu.allocator().invalidate(raw.allocation(), 0..64)).unwrap();
+    frame.end().unwrap();
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    flush(&second).unwrap();
+    drop((first, second));
+    rig.finish();
+}
+
+#[test]
+fn threads_that_access_the_bytes_all_the_time_hold_no_activation_back() {
+    let rig = Rig::new();
+    let buffers = overlapping(&rig, MemoryUsage::Upload);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut bytes = [0; 4 << 10];
+                while !is_over.load(Relaxed) {
+                    for buffer in &buffers {
+                        match buffer.read(0, &mut bytes) {
+                            Ok(()) | Err(AccessError::Inactive { .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+            });
+        }
+        for at in 0..200 {
+            let buffer = &buffers[(at + 1) % 2];
+            assert!(buffer.activate().unwrap().needs_barrier);
+            assert!(buffer.is_active() && !buffers[at % 2].is_active());
+        }
+        is_over.store(true, Relaxed);
+    });
+    drop(buffers);
     rig.finish();
 }
 

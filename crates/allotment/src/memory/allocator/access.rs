@@ -108,10 +108,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<Held<'_>>), AccessError> {
         let held = self.hold(allocation)?;
-        self.check_tenancy(allocation, &held.0)?;
-        if held.0.unsettled {
-            return Err(AccessError::Unsettled { name: ShortName::NONE });
-        }
+        self.check_settled(allocation.id())?;
         if held.0.moving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
     }
 
@@ -140,10 +137,7 @@ impl<D: Device> Allocator<D> {
     pub(crate) fn place_of_written(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         place.check_bound()?;
-        self.check_tenancy(allocation, &place)?;
-        if place.unsettled {
-            return Err(AccessError::Unsettled { name: ShortName::NONE });
-        }
+        self.check_settled(allocation.id())?;
         Ok(MemoryLocation::of(&place))
     }
 
@@ -527,6 +521,10 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(), AccessError> {
         let (place, _held) = self.hold(allocation)?;
         self.check_tenancy(allocation, &place)?;
+        // A flush writes the CPU's bytes over those that a queue may still use.
+        if matches!(visibility, Visibility::Flush) && place.unsettled {
+            return Err(AccessError::Unsettled { name: ShortName::NONE });
+        }
         let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
         let out = AccessError::OutOfRange {
             offset: range.start,

@@ -65,7 +65,7 @@ trait HasLeaks: Send + Sync {
 
 impl<D: Device> HasLeaks for Allocator<D> {
     fn add_to(&self, report: &mut LeakReport) {
-        report.leaks.extend(self.leaks_where(|record| !record.is_released()));
+        report.leaks.extend(self.held_by_program());
         report.descriptors.extend(self.descriptor_heaps.live());
     }
 }
@@ -109,6 +109,14 @@ impl<D: Device> Allocator<D> {
         leaks.sort_by_key(|leak| core::cmp::Reverse(leak.size));
         leaks
     }
+
+    /// Returns the live allocations that the program has not released, largest first.
+    fn held_by_program(&self) -> Vec<Leak> {
+        let mut leaks = self.leaks_where(|record| !record.is_released());
+        // Memory is released with the last resource in it, but the leaks are those resources, if the program dropped it.
+        self.retain_held_memory(&mut leaks);
+        leaks
+    }
 }
 
 /// Passes a report of the live allocations to the leak handler, if there are any.
@@ -135,7 +143,7 @@ pub(crate) fn report_left_by_gpu<D: Device>(allocator: &Arc<Allocator<D>>) {
         return;
     }
     let moment = LeakMoment::LastGpuDropped;
-    let leaks = allocator.leaks_where(|record| !record.is_released());
+    let leaks = allocator.held_by_program();
     let report = LeakReport { moment, leaks, descriptors: allocator.descriptor_heaps.take() };
     if !report.is_empty() {
         hand_out(allocator, &report);

@@ -4,6 +4,7 @@ mod access;
 mod ahead;
 mod allocate;
 mod batch;
+mod by_place;
 mod call_site;
 mod custom_pools;
 mod free;

@@ -27,8 +27,9 @@
 //!
 //! # Cost
 //!
-//! Creation, activation and destruction look at all resources in the memory. A resource that is not placed pays one comparison
-//! where its token is looked up under a lock, and nothing elsewhere.
+//! Creation and activation look at the resources that [overlap](crate::memory::allocator::by_place), and destruction at itself
+//! alone. A write takes the lock of the placed resources once, for each that is written and placed. A resource that is not placed
+//! pays one comparison where its token is looked up under a lock, and nothing elsewhere.
 
 use core::any::Any;
 use core::ops::Range;
@@ -39,11 +40,12 @@ use crate::choices::call_site::CallSite;
 use crate::device::{Device, ResourceKind};
 use crate::events::{AllocationKey, EventLog};
 use crate::memory::allocator::Allocator;
+use crate::memory::allocator::by_place::ByPlace;
 use crate::memory::allocator::placed_events::{Described, PlacedEvents};
 use crate::memory::leak_report::Leak;
 use crate::memory::pool::{Label, PoolSlot};
 use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
-use crate::memory::writers::Busy;
+use crate::memory::writers::{Busy, WantMark};
 use crate::memory::{
     AccessError, AllocationError, AllocationInfo, MemoryLocation, Movability, Name, OtherName, ShortName,
 };
@@ -88,7 +90,7 @@ struct State {
 /// The resources in one memory.
 #[derive(Debug, Default)]
 struct InMemory {
-    records: Vec<u32>,
+    resources: ByPlace,
     /// Those that the program has not released. The last that is released is the one with which statistics count the bytes.
     kept_by: usize,
     /// The program has released the memory itself.
@@ -112,7 +114,7 @@ struct Tenant {
     /// A plan gives it its bytes within each frame, and it is never active.
     is_planned: bool,
     active: bool,
-    /// It was created active over resources that the GPU may still use, and its first activation says so.
+    /// Nothing is left to say of a barrier: it was created alone in its bytes, an activation has said it, or the library wrote it.
     is_announced: bool,
     /// Activations since which the GPU may still use the bytes for other resources.
     unsettled: u32,
@@ -163,8 +165,8 @@ pub(in crate::memory) enum Tenancy {
 #[non_exhaustive]
 pub struct Activation {
     /// A barrier is needed before the first use, and nothing that the bytes hold may be read: also by the first activation of a
-    /// resource that was created active, while the GPU may use the bytes for others. Where this is false, the resource was active
-    /// already, and has its contents.
+    /// resource that was created active over others that are inactive or on their way out, unless an upload or the CPU has written
+    /// it before. Where this is false, the resource was active already, and has its contents.
     ///
     /// On Vulkan a memory barrier, from all commands and their writes to all commands and accesses; for an image it is the one
     /// that changes its layout from `UNDEFINED`. On Direct3D 12 an aliasing barrier to the resource, and after that a discard, a
@@ -205,8 +207,11 @@ impl State {
         of: &'a Tenant,
         granularity: u64,
     ) -> impl Iterator<Item = (u32, &'a Tenant)> {
-        let of_memory = self.by_memory.get(&of.memory).map_or(&[][..], |in_memory| &in_memory.records[..]);
-        let tenants = of_memory.iter().filter_map(|&record| Some((record, self.tenants.get(record)?)));
+        let of_memory = self.by_memory.get(&of.memory).into_iter();
+        // Of another kind, whole pages count.
+        let pages = of.bytes.start / granularity * granularity..of.bytes.end.next_multiple_of(granularity);
+        let near = of_memory.flat_map(move |in_memory| in_memory.resources.near(pages.clone()));
+        let tenants = near.filter_map(|record| Some((record, self.tenants.get(record)?)));
         tenants.filter(move |&(_, other)| !core::ptr::eq(other, of) && of.overlaps(other, granularity))
     }
 }
@@ -332,9 +337,10 @@ impl<D: Device> Allocator<D> {
             unsettled: unsettled != 0,
             ..of_memory
         });
+        let bytes = tenant.bytes.clone();
         let record = state.tenants.insert(tenant);
         let in_memory = state.by_memory.entry(memory).or_default();
-        in_memory.records.push(record);
+        in_memory.resources.insert(&bytes, record);
         in_memory.kept_by += 1;
         if let Some(tenant) = state.tenants.get(record) {
             state.events.bound(key(pool, record), || tenant.describe());
@@ -356,12 +362,18 @@ impl<D: Device> Allocator<D> {
         forget: impl Fn(),
     ) -> Result<Activation, AccessError> {
         let slot = self.slot_of(id)?;
+        // Until this returns, accesses that begin wait for it: where several threads access the bytes all the time, there is no
+        // moment else at which none does.
+        let mut wanted: Vec<WantMark<'_>> = Vec::new();
         loop {
             let accessed = match self.try_to_activate(slot, id, &forget) {
                 Err(Refusal::Access(error)) => return Err(error),
                 Ok(activation) => return Ok(activation),
                 Err(Refusal::Accessed(accessed)) => accessed,
             };
+            if !wanted.iter().any(|mark| mark.resource() == accessed) {
+                wanted.push(self.writers.want(accessed));
+            }
             // A call of the driver submits a read, and a transfer waits for the GPU. With no lock held, since the thread that
             // does so may take them.
             self.writers.wait_until_accessed(accessed);
@@ -418,7 +430,16 @@ impl<D: Device> Allocator<D> {
             });
             losers.chain([own]).filter_map(set).count()
         });
-        let before = if let [before] = &displaced[..] { Some(id_of(before)) } else { None };
+        let covers = |(record, _): &(u32, u32)| {
+            let (own, other) = (state.tenants.get(id.record), state.tenants.get(*record));
+            let [own, other] = [own?, other?].map(|tenant| &tenant.bytes);
+            (other.start <= own.start && own.end <= other.end).then_some(())
+        };
+        // Where it had some of the bytes, others may have had the rest.
+        let before = match &displaced[..] {
+            [before] => covers(before).map(|()| id_of(before)),
+            _ => None,
+        };
         state.displaced = displaced;
         match given {
             Ok(_) => {
@@ -441,8 +462,6 @@ impl<D: Device> Allocator<D> {
         let mut state = locked(&self.placed.state);
         let Some(tenant) = state.tenant_mut(id) else { return };
         tenant.unsettled = tenant.unsettled.saturating_sub(1);
-        // No queue uses what was there before, and the next commands come after it.
-        tenant.is_announced |= tenant.unsettled == 0;
         let (active, unsettled) = (tenant.active, tenant.unsettled != 0);
         slot.records.get(id.record).into_iter().for_each(|entry| entry.set_tenancy(!active, unsettled));
     }
@@ -466,12 +485,26 @@ impl<D: Device> Allocator<D> {
         !self.is_placed(id) || locked(&self.placed.state).tenant(id).is_some_and(|tenant| tenant.active)
     }
 
-    /// Refuses a resource that no queue may write to for a safe call: whose bytes belong to another one, or are still used for one.
+    /// Refuses a resource that no safe call may write to: whose bytes belong to another one, or are still used for one. A write that
+    /// is not refused has the barrier with it, so the program needs none from then on, and an activation must not forget the
+    /// contents.
     pub(crate) fn check_settled(&self, id: AllocationId) -> Result<(), AccessError> {
-        self.check_active(id)?;
-        let is_settled = || locked(&self.placed.state).tenant(id).is_some_and(|tenant| tenant.unsettled == 0);
-        let settled = !self.is_placed(id) || is_settled();
-        if settled { Ok(()) } else { Err(AccessError::Unsettled { name: ShortName::NONE }) }
+        if !self.is_placed(id) {
+            return Ok(());
+        }
+        let settled = {
+            let mut state = locked(&self.placed.state);
+            state.tenant_mut(id).filter(|tenant| tenant.active).map(|tenant| {
+                let is_settled = tenant.unsettled == 0;
+                tenant.is_announced |= is_settled;
+                is_settled
+            })
+        };
+        match settled {
+            Some(true) => Ok(()),
+            Some(false) => Err(AccessError::Unsettled { name: ShortName::NONE }),
+            None => Err(self.inactive(id)),
+        }
     }
 
     /// Refuses a resource whose bytes belong to another one.
@@ -480,7 +513,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Notes that the program released a placed resource. Returns the bytes that are freed with it: those of the memory, if nothing
-    /// else keeps that.
+    /// else keeps that, which is then released with it.
     pub(in crate::memory) fn release_placed(&self, id: AllocationId) -> u64 {
         let memory = {
             let mut state = locked(&self.placed.state);
@@ -489,7 +522,9 @@ impl<D: Device> Allocator<D> {
             in_memory.kept_by = in_memory.kept_by.saturating_sub(1);
             (in_memory.is_released && in_memory.kept_by == 0).then_some(memory)
         };
-        memory.and_then(|memory| self.info_of(memory).ok()).map_or(0, |info| info.size)
+        let Some(memory) = memory else { return 0 };
+        self.note_released(memory);
+        self.info_of(memory).map_or(0, |info| info.size)
     }
 
     /// Notes that the program released memory. Returns true if no resource keeps it that the program has not released.
@@ -498,6 +533,12 @@ impl<D: Device> Allocator<D> {
         let Some(in_memory) = state.by_memory.get_mut(&memory) else { return true };
         in_memory.is_released = true;
         in_memory.kept_by == 0
+    }
+
+    /// Removes the memory that the program has released from a list of leaks, though resources keep it.
+    pub(super) fn retain_held_memory(&self, leaks: &mut Vec<Leak>) {
+        let state = locked(&self.placed.state);
+        leaks.retain(|leak| state.by_memory.get(&leak.id).is_none_or(|in_memory| !in_memory.is_released));
     }
 
     /// Ends a placed resource, which is destroyed. Does nothing with an id of anything else.
@@ -511,11 +552,11 @@ impl<D: Device> Allocator<D> {
         let _ended = {
             let mut state = locked(&self.placed.state);
             let Some(tenant) = state.tenant(id) else { return };
-            let memory = tenant.memory;
+            let (memory, bytes) = (tenant.memory, tenant.bytes.clone());
             state.events.unbound(id.key());
             if let Some(of_memory) = state.by_memory.get_mut(&memory) {
-                of_memory.records.retain(|&other| other != id.record);
-                if of_memory.records.is_empty() {
+                of_memory.resources.remove(&bytes, id.record);
+                if of_memory.resources.is_empty() {
                     state.by_memory.remove(&memory);
                 }
             }

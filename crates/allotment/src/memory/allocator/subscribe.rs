@@ -11,7 +11,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::pool::refused_request;
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
-use crate::memory::token::Allocation;
+use crate::memory::token::{Allocation, AllocationId};
 use crate::sync::locked;
 
 /// Returns why a request was refused, the bytes that there were, and the largest free range.
@@ -155,12 +155,14 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Notes that the owner of an allocation released it, which is freed once the GPU has finished with it.
-    pub(in crate::memory) fn note_released(&self, allocation: &Allocation) {
-        let Ok((slot, record)) = self.slot_and_record(allocation) else { return };
+    pub(in crate::memory) fn note_released(&self, id: AllocationId) {
+        let Ok(slot) = self.slot_of(id) else { return };
+        let record = slot.records.get(id.record).filter(|record| record.generation() == id.generation);
+        let Some(record) = record else { return };
         // For a reader that begins to read before the free.
         record.note_released();
         if self.events().is_read() {
-            slot.emit_free_requested(allocation.record, allocation.generation);
+            slot.emit_free_requested(id.record, id.generation);
         }
     }
 }

@@ -574,7 +574,7 @@ fn release<D: Device, C: BufferOrImage<D>>(resource: &mut Owned<Unique<D, C>>) {
     // Without a value, it was retired with a recording.
     let Some(raw) = resource.value() else { return };
     let (allocator, allocation) = (raw.allocator(), raw.allocation());
-    allocator.note_released(allocation);
+    allocator.note_released(allocation.id());
     if allocator.is_placed(allocation.id()) {
         let bytes = allocator.release_placed(allocation.id());
         resource.set_bytes(bytes);

@@ -70,9 +70,11 @@ pub(super) struct Kept<D: Device> {
 impl<D: Device> Drop for Owner<D> {
     fn drop(&mut self) {
         let Kept { memory, .. } = &**self.0;
-        memory.allocator().note_released(memory);
-        // What is placed there, and alive, keeps them.
+        // What is placed there, and alive, keeps the bytes, and releases them with the last of it.
         let is_last = memory.allocator().release_memory(memory.id());
+        if is_last {
+            memory.allocator().note_released(memory.id());
+        }
         let bytes = if is_last { memory.bytes() } else { 0 };
         self.0.set_bytes(bytes);
     }
@@ -264,6 +266,8 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     /// Creates an image `offset` bytes into [memory](Memory), as [`create_buffer_in`](Self::create_buffer_in) creates a buffer.
+    /// On Direct3D 12 the first upload to each mip level of a render target or a depth buffer there writes all of it; it is staged,
+    /// in one piece.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -382,8 +386,8 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// Gives the resource the bytes of its place in [memory](Memory), and takes them from those that overlap it. Returns which
     /// barrier the program records before it uses the resource. Its contents are undefined then, and an image cannot be read until
     /// it is written, or its state is [set](Image::set_state): its [state](Image::state) is that of a new one. On Direct3D 12 an
-    /// image keeps its state, as the API has it, and the first upload to a render target or a depth buffer is one of a whole mip
-    /// level.
+    /// image keeps its state, as the API has it, and the first upload to a render target or a depth buffer is again one of a whole
+    /// mip level.
     ///
     /// A new resource is active unless one that overlaps it is. The library's own copies and the CPU's writes and reads are refused
     /// while a resource is [inactive](AccessError::Inactive). After an activation, reads are served at once, and writes
@@ -394,7 +398,8 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// queue count it as one object without bytes.
     ///
     /// Waits for calls of other threads that access the bytes of what would lose them: the CPU's writes and reads, a
-    /// [`Transfer`](super::Transfer), reads that are being submitted. What does not overlap is not waited for.
+    /// [`Transfer`](super::Transfer), reads that are being submitted. Those that begin meanwhile wait for the activation, for a
+    /// second at most. What does not overlap is not waited for.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -336,6 +336,8 @@ impl<D: Device> ReadQueue<D> {
         // Dropped last, also where the driver panics: callbacks of what is over are called, and uploads go on, with no lock
         // held.
         let (mut reads, mut over) = (Vec::new(), Vec::new());
+        // Before anything is held: a read of what another resource is about to get comes after that.
+        self.memory.allocator().writers().let_activations_pass();
         // What no handle is left of keeps no thread from uploading.
         let is_wanted = locked(&self.pending).reads.iter().any(|read| read.shared.is_wanted());
         let pause = || uploader.pause(Streamed::Left).map_err(ReadError::Uploads);

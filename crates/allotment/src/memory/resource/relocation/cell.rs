@@ -275,7 +275,7 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Cell<D, C> {
     #[inline(never)]
     fn drop(&mut self) {
         let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
-        current.resource.allocator().note_released(current.resource.allocation());
+        current.resource.allocator().note_released(current.resource.allocation().id());
         // A statement of its own, so that the pool is dropped without the lock.
         let removed = self.members.lock().remove(&self.id);
         drop(removed);
