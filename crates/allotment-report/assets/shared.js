@@ -54,7 +54,8 @@ function drawAliasing(panel) {
   const focus = panel.contains(document.activeElement) && document.activeElement.id, parts = [...sharedParts(), ...aliasedParts()];
   panel.replaceChildren(...parts.length ? parts : [el("p", { class: "empty" },
     "No two allocations share bytes in this recording, and no resources were placed in memory that they share. Gpu::allocate_memory allocates such memory, and create_buffer_in and create_image_in place resources in it; a TransientHeap does both for the targets of a frame.")]);
-  if (focus) $(focus)?.focus();
+  // The page stays where it was scrolled to.
+  if (focus) $(focus)?.focus({ preventScroll: true });
 }
 
 /** Memory that resources share: a table, and of the chosen one the resources over time and at the moment. */

@@ -113,6 +113,47 @@ fn push(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
+/// Returns the numbers of a column, as the page reads them.
+#[cfg(test)]
+pub(crate) fn numbers(mut bytes: &[u8], name: &str) -> Vec<u64> {
+    fn next(bytes: &mut &[u8]) -> u64 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = bytes[0];
+            *bytes = &bytes[1..];
+            value |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return value;
+            }
+        }
+    }
+    while !bytes.is_empty() {
+        let length = next(&mut bytes) as usize;
+        let is_it = &bytes[..length] == name.as_bytes();
+        bytes = &bytes[length..];
+        let (coding, count, size) =
+            (next(&mut bytes) as u8, next(&mut bytes) as usize, next(&mut bytes) as usize);
+        if !is_it {
+            bytes = &bytes[size..];
+            continue;
+        }
+        if coding == Coding::Equal as u8 {
+            return vec![next(&mut bytes); count];
+        }
+        let mut before = 0i64;
+        let values = (0..count).map(|_| match next(&mut bytes) {
+            value if coding == Coding::Plain as u8 => value,
+            step => {
+                before += (step >> 1) as i64 ^ -((step & 1) as i64);
+                before as u64
+            }
+        });
+        return values.collect();
+    }
+    panic!("there is no column {name}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +173,10 @@ mod tests {
             &[1, b'd', 3, 3, 1, 7],
         ]
         .concat();
-        assert_eq!(writer.finish(), expected);
+        let written = writer.finish();
+        assert_eq!(written, expected);
+        assert_eq!(numbers(&written, "a"), [0, 127, 128, MAX_EXACT]);
+        assert_eq!(numbers(&written, "b"), [5, 3]);
+        assert_eq!(numbers(&written, "d"), [7, 7, 7]);
     }
 }

@@ -81,12 +81,70 @@ fn moments(began: u64, ended: Option<u64>) -> (u64, u64) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 mod tests {
+    use allotment::device::simulated::{Profile, SimulatedGpu};
+    use allotment::device::{BufferDesc, ResourceKind};
+    use allotment::{Gpu, GpuDesc, MemoryUsage, Requirements};
+    use allotment_trace::Collector;
+    use allotment_trace::recording::{Event, Recording, State};
+
     use super::*;
+    use crate::columns::numbers;
+    use crate::lives::Lives;
+
+    /// Two buffers at the same bytes that take turns, and one that is destroyed.
+    fn recording() -> Recording {
+        let gpu = Gpu::new(SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap()), GpuDesc::default())
+            .unwrap();
+        let collector = Collector::new(&gpu).unwrap();
+        let needs = Requirements { kind: ResourceKind::Buffer, ..Requirements::new(8192) };
+        let memory = gpu.allocate_memory(&needs, &MemoryUsage::GpuOnly.with_name("both")).unwrap();
+        let place =
+            |offset, name| gpu.create_buffer_in(&memory, offset, &BufferDesc::new(4096), name).unwrap();
+        let (a, b, c) = (place(0, "a"), place(0, "b"), place(4096, "c"));
+        assert!(b.activate().unwrap().needs_barrier);
+        drop(c);
+        gpu.wait_idle().unwrap();
+        gpu.reclaim();
+        assert!(a.activate().unwrap().needs_barrier);
+        collector.into_recording()
+    }
 
     #[test]
-    fn a_life_begins_at_the_moment_after_its_event_and_has_no_length_while_it_lasts() {
-        assert_eq!(moments(0, Some(3)), (1, 3));
-        assert_eq!(moments(7, None), (8, 0));
+    fn a_memory_has_its_resources_and_each_of_these_the_spans_in_which_it_was_active() {
+        let recording = recording();
+        let (mut lives, mut state) = (Lives::default(), State::default());
+        for event in &recording.events {
+            state.apply(event).unwrap();
+            lives.accepted(event, state.now.frame);
+        }
+        lives.sort_ranges();
+        let timeline = Timeline::new(&recording);
+        let mut out = ColumnWriter::new(Vec::new());
+        Shared::of(&timeline).write(&timeline, &lives.ranges, &mut out).unwrap();
+        let written = out.finish();
+        let column = |name| numbers(&written, name);
+        // Moments are one more than the numbers of the events.
+        let moments = |is: fn(&Event) -> bool| -> Vec<u64> {
+            (1..).zip(&recording.events).filter(|(_, event)| is(event)).map(|(moment, _)| moment).collect()
+        };
+        let bound = moments(|event| matches!(event, Event::Bound(_)));
+        let activated = moments(|event| matches!(event, Event::Activated { .. }));
+        let displaced = moments(|event| matches!(event, Event::Displaced { .. }));
+        let unbound = moments(|event| matches!(event, Event::Unbound { .. }))[0];
+        assert_eq!((bound.len(), activated.len(), displaced.len()), (3, 2, 2));
+
+        assert_eq!((column("shared.size"), column("shared.resources")), (vec![8192], vec![3]));
+        let range = column("shared.range")[0] as usize - 1;
+        assert_eq!(lives.ranges[range].from, column("shared.from")[0]);
+        assert_eq!(column("bound.from"), bound);
+        assert_eq!(column("bound.life"), [0, 0, unbound - bound[2]]);
+        assert_eq!((column("bound.offset"), column("bound.size")), (vec![0, 0, 4096], vec![4096; 3]));
+        // `a` from its creation and again at the end, `b` in between, `c` for all of its life.
+        assert_eq!(column("bound.spans"), [2, 1, 1]);
+        assert_eq!(column("active.from"), [bound[0], activated[1], activated[0], bound[2]]);
+        let lengths = [displaced[0] - bound[0], 0, displaced[1] - activated[0], unbound - bound[2]];
+        assert_eq!(column("active.life"), lengths);
     }
 }
