@@ -103,7 +103,7 @@ proptest! {
         mut frame in frames(8, 12),
         changed in any::<prop::sample::Index>(),
         size in 1..200_u64,
-        kept_percent in prop_oneof![Just(0_u32), Just(10), Just(1000)],
+        kept_percent in prop_oneof![Just(0_u32), Just(10), Just(1_000_000)],
     ) {
         without_overlapping_histories(&mut frame);
         let mut limits = HeapLimits::default();
@@ -127,7 +127,8 @@ proptest! {
         // What keeps its place proves nothing of other plans.
         prop_assert!(after.lower_bound() <= fresh.size() && fresh.lower_bound() <= after.size());
         prop_assert!(after.size() * 100 <= fresh.size() * (100 + u64::from(kept_percent)));
-        if kept_percent == 1000 {
+        // One of few bytes that is kept above a large one may cost a thousand times as much.
+        if kept_percent == 1_000_000 {
             prop_assert_eq!(moved, 0, "however much it costs");
         }
     }
