@@ -14,7 +14,7 @@ use core::ops::Range;
 /// use allotment_analyze::rectangle_pixels;
 ///
 /// let left = (0.0..0.5, 0.0..1.0);
-/// let small = (0.7..0.7001, 0.0..1.0);
+/// let small = (0.6..0.6001, 0.0..1.0);
 /// let pixels = rectangle_pixels([left, small].into_iter(), 4, 1);
 /// assert_eq!(pixels, [0, 0, 1, u32::MAX]);
 /// ```
