@@ -28,6 +28,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::cliques::Cliques;
 use super::floors::Floors;
 use super::{Item, ProblemError};
 use crate::{Alignment, MAX_SIZE};
@@ -97,6 +98,7 @@ struct Scratch {
     /// For each time: the kept sections before it.
     kept_before: Vec<u32>,
     floors: Floors,
+    cliques: Cliques,
 }
 
 impl Problem {
@@ -258,20 +260,30 @@ impl Problem {
         self.ranges.truncate(write);
     }
 
-    /// Sums up the items of each section. The bound is the highest sum, and the highest end of a pin.
+    /// Sums up the items of each section. The bound is the highest sum, or more where items with several ranges conflict at
+    /// several times, and the highest end of a pin.
     fn sum_loads(&mut self) {
         // Where each offset is a multiple of a common alignment, each item but the highest occupies a multiple of it. The highest
         // one may be any, so that what its size lacks does not count.
         let alignment = self.items.iter().map(|item| item.alignment).min().unwrap_or(Alignment::ONE);
         let lack = self.items.iter().map(|item| alignment.align_up(item.size) - item.size).max().unwrap_or(0);
-        let aligned = if lack == 0 { 0 } else { self.add_up(|item| alignment.align_up(item.size)) - lack };
-        let plain = self.add_up(|item| item.size);
+        let aligned = if lack == 0 { 0 } else { self.heaviest(|item| alignment.align_up(item.size)) - lack };
+        let plain = self.heaviest(|item| item.size);
         let ends = self.items.iter().filter_map(|item| Some(item.pin? + item.size)).max().unwrap_or(0);
         self.lower_bound = plain.max(aligned).max(ends);
     }
 
-    /// Adds a size of each item up in `loads`. Returns the highest sum.
-    fn add_up(&mut self, size: impl Fn(&Item) -> u64) -> u64 {
+    /// Returns the largest sum of sizes of items that all lie above each other, as far as it was found.
+    fn heaviest(&mut self, size: impl Fn(&Item) -> u64) -> u64 {
+        self.add_up(&size);
+        let mut cliques = core::mem::take(&mut self.scratch.cliques);
+        let heaviest = cliques.heaviest(self, &self.loads, |item| size(&self.items[item]));
+        self.scratch.cliques = cliques;
+        heaviest
+    }
+
+    /// Adds a size of each item up in `loads`.
+    fn add_up(&mut self, size: impl Fn(&Item) -> u64) {
         self.loads.clear();
         self.loads.resize(self.sections as usize + 1, 0);
         // First the differences between a section and the one before.
@@ -282,14 +294,12 @@ impl Problem {
                 self.loads[to] = self.loads[to].wrapping_sub(size(item));
             }
         }
-        let (mut sum, mut highest) = (0u64, 0);
+        let mut sum = 0u64;
         for load in &mut self.loads {
             sum = sum.wrapping_add(*load);
             *load = sum;
-            highest = highest.max(sum);
         }
         self.loads.pop();
-        highest
     }
 
     fn sort_pins(&mut self) -> Result<(), ProblemError> {
@@ -378,7 +388,12 @@ impl Problem {
         false
     }
 
-    /// Returns a height below which no plan can stay: the most that is live at once, and the highest end of a pin.
+    /// Returns a height below which no plan can stay: the largest sum of sizes of items of which each two conflict, and the highest
+    /// end of a pin.
+    ///
+    /// If each item has one range, that sum is the most that is live at once. With several ranges there may be more than a
+    /// thousand items to choose from, or too many choices; then it is the largest one that was found, and no less than what is
+    /// live at once.
     #[must_use]
     pub fn lower_bound(&self) -> u64 {
         self.lower_bound

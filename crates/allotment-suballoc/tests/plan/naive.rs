@@ -51,12 +51,22 @@ pub(crate) fn conflict(a: &[Range<u64>], b: &[Range<u64>]) -> bool {
     a.iter().any(|a| b.iter().any(|b| a.start < b.end && b.start < a.end))
 }
 
-/// The most that is live at once.
-pub(crate) fn load(set: &Set) -> u64 {
-    let live = |time: u64| {
-        set.iter().filter(move |(_, lifetime)| lifetime.iter().any(|range| range.contains(&time)))
-    };
-    (0..64).map(|time| live(time).map(|(item, _)| item.size).sum()).max().unwrap()
+/// The largest sum of sizes of items of which each two conflict.
+pub(crate) fn clique(set: &Set) -> u64 {
+    /// Of `left`, with or without the first of them, beside items of the weight `chosen`.
+    fn heaviest(set: &Set, left: &[usize], chosen: u64, best: &mut u64) {
+        *best = chosen.max(*best);
+        let Some((&first, rest)) = left.split_first() else { return };
+        if chosen + left.iter().map(|&item| set[item].0.size).sum::<u64>() > *best {
+            let with: Vec<usize> =
+                rest.iter().copied().filter(|&it| conflict(&set[first].1, &set[it].1)).collect();
+            heaviest(set, &with, chosen + set[first].0.size, best);
+            heaviest(set, rest, chosen, best);
+        }
+    }
+    let mut best = 0;
+    heaviest(set, &Vec::from_iter(0..set.len()), 0, &mut best);
+    best
 }
 
 /// Checks everything that must hold of a plan, each item with each other one.

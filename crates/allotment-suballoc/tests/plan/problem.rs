@@ -13,9 +13,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(3000) as u32, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_bound_is_the_most_that_is_live_at_once(set in naive::sets(24, false, false)) {
+    fn the_bound_is_the_heaviest_set_of_items_of_which_each_two_conflict(set in naive::sets(24, false, false)) {
         let problem = Problem::new(set.iter().cloned()).unwrap();
-        prop_assert_eq!(problem.lower_bound(), naive::load(&set));
+        prop_assert_eq!(problem.lower_bound(), naive::clique(&set));
         prop_assert_eq!(problem.total_size(), set.iter().map(|(item, _)| item.size).sum::<u64>());
     }
 
@@ -51,6 +51,39 @@ fn a_cut_rectangle_is_as_full_at_all_times() {
             assert_eq!(Problem::new(set).unwrap().lower_bound(), 1000);
         }
     }
+}
+
+/// Three items, of which at each time two are live, and each two are at one.
+fn three_in_conflict(item: Item) -> naive::Set {
+    let (before, after) = ((item, once(0..2).collect()), (item, once(1..3).collect()));
+    vec![before, after, (item, vec![0..1, 2..3])]
+}
+
+#[test]
+fn what_conflicts_at_several_times_is_in_the_bound_also_among_many_others() {
+    let three = three_in_conflict(Item::new(100));
+    let bound = |others: usize, size| {
+        let others = (0..others).map(|_| (Item::new(size), once(0..3).collect()));
+        Problem::new(three.iter().cloned().chain(others)).unwrap().lower_bound()
+    };
+    assert_eq!(bound(0, 1), 300);
+    assert_eq!(bound(130, 1), 430);
+    assert_eq!(bound(300, 100), 30_300);
+    // More are not searched: then it is what is live at once.
+    assert_eq!(bound(2000, 100), 200_200);
+    // Two large ones that are live in turn, each a hundred thousand times.
+    let in_turn = |first: u64| (0..100_000).map(move |at| first + at * 2..first + at * 2 + 1);
+    let two = [0, 1].map(|first| (Item::new(MAX_SIZE), in_turn(first)));
+    assert_eq!(Problem::new(two).unwrap().lower_bound(), MAX_SIZE);
+}
+
+#[test]
+fn a_bound_of_items_that_conflict_at_several_times_counts_alignment() {
+    let alignment = Alignment::new(8).unwrap();
+    assert_eq!(
+        Problem::new(three_in_conflict(Item::new(9).aligned(alignment))).unwrap().lower_bound(),
+        16 + 16 + 9
+    );
 }
 
 #[test]

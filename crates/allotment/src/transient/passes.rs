@@ -19,10 +19,9 @@
 //! - Any two that may not share bytes are in a section of one or of two passes. If no use of A is ordered with one of B, these two
 //!   passes are such a set; else one has a use between two of the other.
 //!
-//! So pairs of passes suffice. Each is extended by passes of further queues as long as all may overlap, for a better lower bound.
-//! On one queue the bound is the most bytes of resources of which no two may share. On several it may be less: three resources may
-//! be in conflict by three pairs of passes, of which no three may overlap. Likewise three that are kept for the next frame, by three
-//! times at none of which all are alive.
+//! So pairs of passes suffice. Each is extended by passes of further queues as long as all may overlap, since the solvers prune by
+//! what is alive together. Three resources may still be in conflict by three pairs of passes, of which no three may overlap, and
+//! three that are kept for the next frame by three times at none of which all are alive. The bound of a plan counts these as well.
 //!
 //! What is before what is kept as a vector clock for each pass (Mattern, "Virtual Time and Global States of Distributed Systems",
 //! 1989): how many passes of each queue have ended before it begins.
