@@ -305,7 +305,9 @@ fn the_map_draws_a_lane_for_each_resource_that_shares_an_allocation() {
         Event::Bound(second),
         Event::Displaced { resource, by },
         Event::Activated { resource: by },
+        Event::Labelled { allocation: by, name: TextId(1), category: TextId::NONE, user_data: 0 },
     ]);
+    let renamed = recording.events.len() - 1;
     let mut file = Vec::new();
     recording.write(&mut file).unwrap();
     let path = written(&folder, "shared.altr", &file);
@@ -317,10 +319,10 @@ fn the_map_draws_a_lane_for_each_resource_that_shares_an_allocation() {
         [
             "  shadow map, 4.00 KiB at 4.00 KiB of block 0: 2 resources of 5.00 KiB, 1.00 KiB saved",
             "  |░░░░░░░░·······|    2.00 KiB  inactive  shadow map",
-            "  |···████████████|    3.00 KiB  active    blur",
+            "  |···████████████|    3.00 KiB  active    shadow map",
         ]
     );
-    let map = json(&allotment(&folder, &["map", &path, "--json"]));
+    let map = json(&allotment(&folder, &["map", &path, "--at", &renamed.to_string(), "--json"]));
     let shared = &map["shared"][0];
     let figures =
         ["allocation", "size", "resource_bytes", "saved_bytes"].map(|key| shared[key].as_u64().unwrap());

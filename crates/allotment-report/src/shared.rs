@@ -53,8 +53,9 @@ impl Shared {
         let resources: Vec<ResourceIndex> =
             memories.iter().flat_map(|of| timeline.resources_of(of.allocation)).collect();
         let lives: Vec<_> = resources.iter().map(|&one| timeline.resource_lifetime(one)).collect();
+        // With its last name, as an allocation has it.
         let described: Vec<BoundResource> =
-            resources.iter().zip(&lives).map(|(&one, life)| timeline.resource_at(one, life.0)).collect();
+            resources.iter().map(|&one| timeline.resource_at(one, timeline.end())).collect();
         out.difference("bound.from", lives.iter().map(|&(from, to)| moments(from, to).0))?;
         out.plain("bound.life", lives.iter().map(|&(from, to)| moments(from, to).1))?;
         out.difference("bound.offset", described.iter().map(|is| is.offset))?;
@@ -87,7 +88,7 @@ mod tests {
     use allotment::device::{BufferDesc, ResourceKind};
     use allotment::{Gpu, GpuDesc, MemoryUsage, Requirements};
     use allotment_trace::Collector;
-    use allotment_trace::recording::{Event, Recording, State};
+    use allotment_trace::recording::{Event, Recording, State, TextId};
 
     use super::*;
     use crate::columns::numbers;
@@ -108,6 +109,7 @@ mod tests {
         gpu.wait_idle().unwrap();
         gpu.reclaim();
         assert!(a.activate().unwrap().needs_barrier);
+        a.with_raw(|a| gpu.allocator().set_name(a.allocation(), Some("renamed".into()))).unwrap();
         collector.into_recording()
     }
 
@@ -141,6 +143,8 @@ mod tests {
         assert_eq!(column("bound.from"), bound);
         assert_eq!(column("bound.life"), [0, 0, unbound - bound[2]]);
         assert_eq!((column("bound.offset"), column("bound.size")), (vec![0, 0, 4096], vec![4096; 3]));
+        let name = recording.text(TextId(column("bound.name")[0] as u32)).unwrap();
+        assert_eq!(name, "renamed", "the last one");
         // `a` from its creation and again at the end, `b` in between, `c` for all of its life.
         assert_eq!(column("bound.spans"), [2, 1, 1]);
         assert_eq!(column("active.from"), [bound[0], activated[1], activated[0], bound[2]]);

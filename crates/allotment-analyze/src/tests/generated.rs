@@ -107,7 +107,9 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
         58..60 => Event::Reserved { reservation: some_key(a)?, allocation: some_key(b)? },
         60..63 => Event::CallSite { allocation: some_key(a)?, site: text(b) },
         63..65 => {
-            Event::Labelled { allocation: some_key(a)?, name: text(b), category: text(a / 7), user_data: b64 }
+            let (name, category, user_data) = (text(b), text(a / 7), b64);
+            let resource = state.bound.keys().min().filter(|_| a % 3 == 1);
+            Event::Labelled { allocation: resource.copied().or(some_key(a))?, name, category, user_data }
         }
         65 => Event::Movable { allocation: some_key(a)?, movable: b % 2 == 0 },
         66 => Event::Mapped { allocation: some_key(a)?, count: u32::from(b) },

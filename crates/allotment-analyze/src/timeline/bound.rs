@@ -1,4 +1,5 @@
-//! The resources that are bound to allocations which several share: when each began and ended, and when it was active.
+//! The resources that are bound to allocations which several share: when each began and ended, when it was active, and
+//! its names.
 
 use std::collections::HashMap;
 
@@ -30,7 +31,7 @@ pub(super) struct BoundResources {
     rows: Vec<Row>,
     /// The rows of each shared allocation, in their order.
     of_allocation: HashMap<u32, Vec<u32>>,
-    /// Events that activated or displaced a resource.
+    /// Events that activated, displaced or renamed a resource.
     changes: Grouped,
 }
 
@@ -49,11 +50,16 @@ impl OpenResources {
         self.counts.contains_key(&allocation)
     }
 
+    /// Returns true if a resource of a key is bound.
+    pub(super) fn is_bound(&self, resource: AllocationKey) -> bool {
+        self.by_key.contains_key(&resource)
+    }
+
     fn find(&self, resource: AllocationKey) -> Result<u32, &'static str> {
         self.by_key.get(&resource).copied().ok_or("it names a resource that is not bound")
     }
 
-    /// Adds an event that activates a resource, or displaces it by another one.
+    /// Adds an event that activates a resource, displaces it by another one, or renames it.
     pub(super) fn change(
         &mut self,
         resource: AllocationKey,
@@ -162,6 +168,7 @@ impl Timeline<'_> {
             match *self.event(change) {
                 Event::Activated { .. } => is.active = true,
                 Event::Displaced { .. } => is.active = false,
+                Event::Labelled { name, .. } => is.name = name,
                 _ => {}
             }
         }

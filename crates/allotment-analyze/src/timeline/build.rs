@@ -162,6 +162,12 @@ impl Timeline<'_> {
                 *requested = (*requested).min(number);
                 return Ok(row);
             }
+            Event::Labelled { allocation, .. }
+                if open.find(allocation).is_err() && open.resources.is_bound(allocation) =>
+            {
+                // It has no row: that of a resource would be taken for one of an allocation.
+                open.resources.change(allocation, None, number)?;
+            }
             Event::CallSite { allocation, .. }
             | Event::Labelled { allocation, .. }
             | Event::Movable { allocation, .. }

@@ -118,7 +118,7 @@ pub struct Live {
 /// A resource that is bound to an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// As it is now: an activation changes which resources are active.
+    /// As it is now: an activation changes which resources are active, a new label its name.
     pub is: BoundResource,
     /// When it was bound.
     pub bound: Moment,
@@ -167,6 +167,8 @@ pub struct DeletionQueue {
     /// Objects that wait for the GPU.
     pub waiting: u32,
 }
+
+const NOT_ALLOCATED: &str = "it names an allocation that does not exist";
 
 /// An event contradicts the events before it. The state is as it was before the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,8 +247,13 @@ impl State {
             Event::Requested { allocation, options } => self.live_mut(allocation)?.options = options,
             Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
             Event::Labelled { allocation, name, category, user_data } => {
-                let is = &mut self.live_mut(allocation)?.is;
-                (is.name, is.category, is.user_data) = (name, category, user_data);
+                match self.allocations.get_mut(&allocation) {
+                    Some(Live { is, .. }) => {
+                        (is.name, is.category, is.user_data) = (name, category, user_data);
+                    }
+                    // A bound resource has no category and no number.
+                    None => self.bound.get_mut(&allocation).ok_or(NOT_ALLOCATED)?.is.name = name,
+                }
             }
             Event::Movable { allocation, movable } => self.live_mut(allocation)?.is.movable = movable,
             Event::FreeRequested { allocation } => {
@@ -416,7 +423,7 @@ impl State {
     }
 
     fn live_mut(&mut self, allocation: AllocationKey) -> Result<&mut Live, &'static str> {
-        self.allocations.get_mut(&allocation).ok_or("it names an allocation that does not exist")
+        self.allocations.get_mut(&allocation).ok_or(NOT_ALLOCATED)
     }
 
     fn descriptor_heap_mut(&mut self, heap: ObjectId) -> Result<&mut DescriptorHeap, &'static str> {

@@ -220,12 +220,13 @@ fn a_resource_that_shares_memory_is_a_track_with_slices_while_it_is_active() {
     let [shadows, bloom] = [resource(0, true), resource(1, false)];
     let (resource, by) = (shadows.resource, bloom.resource);
     let mut recording = of_one_allocation(AllocationKey(7), 4096);
-    recording.texts = ["shadows", "bloom"].map(String::from).into();
+    recording.texts = ["shadows", "bloom", "blur"].map(String::from).into();
     recording.events.extend([
         Event::Bound(shadows),
         Event::Bound(bloom),
         Event::Displaced { resource, by },
         Event::Activated { resource: by },
+        Event::Labelled { allocation: by, name: TextId(3), category: TextId::NONE, user_data: 0 },
         Event::Unbound { resource },
     ]);
     let events = events(&recording);
@@ -244,6 +245,9 @@ fn a_resource_that_shares_memory_is_a_track_with_slices_while_it_is_active() {
         track(101),
         [&*format!("b bloom {memory}"), "b active", "e active", &*format!("e bloom {memory}")]
     );
+    // The slices of a track have one name; the last one is in the arguments.
+    let last_names = events.iter().filter_map(|event| event["args"]["last name"].as_str());
+    assert_eq!(last_names.collect::<Vec<_>>(), ["shadows", "blur"]);
 }
 
 /// A recording of a block with one allocation.

@@ -51,6 +51,21 @@ fn resources_are_listed_by_the_allocation_that_they_share() {
 }
 
 #[test]
+fn a_bound_resource_gets_another_name_and_its_memory_keeps_its_own() {
+    let (mut state, [low, high]) = begin();
+    for event in [Event::Bound(low), Event::Bound(high)] {
+        state.apply(&event).unwrap();
+    }
+    let memory = state.allocations[&MEMORY].is;
+    let (name, category) = (TextId(5), TextId(6));
+    let renamed = Event::Labelled { allocation: low.resource, name, category, user_data: 7 };
+    state.apply(&renamed).unwrap();
+    let now = [low, high].map(|resource| state.bound[&resource.resource].is);
+    assert_eq!(now, [BoundResource { name, ..low }, high]);
+    assert_eq!(state.allocations[&MEMORY].is, memory);
+}
+
+#[test]
 fn events_of_resources_that_contradict_others_change_nothing_and_say_why() {
     let (mut state, [low, high]) = begin();
     state.apply(&Event::Bound(low)).unwrap();
@@ -58,12 +73,15 @@ fn events_of_resources_that_contradict_others_change_nothing_and_say_why() {
     let of_another = BoundResource { memory: AllocationKey(8), ..high };
     let beyond = BoundResource { offset: 401, ..high };
     let beyond_numbers = BoundResource { offset: u64::MAX, ..high };
+    let (name, category) = (TextId::NONE, TextId::NONE);
+    let label = Event::Labelled { allocation: missing, name, category, user_data: 0 };
     for (event, reason) in [
         (Event::Bound(BoundResource { resource, ..high }), "it binds a resource that exists"),
         (Event::Bound(of_another), "it binds to an allocation that does not exist"),
         (Event::Bound(beyond), "a resource reaches beyond its memory"),
         (Event::Bound(beyond_numbers), "a resource reaches beyond its memory"),
         (Event::Unbound { resource: missing }, "it destroys a resource that is not bound"),
+        (label, "it names an allocation that does not exist"),
         (Event::Activated { resource: missing }, "it names a resource that is not bound"),
         (Event::Displaced { resource: missing, by: resource }, "it names a resource that is not bound"),
         (Event::Displaced { resource, by: missing }, "it names a resource that is not bound"),

@@ -396,9 +396,10 @@ pub enum Event {
         /// `file:line:column`.
         site: TextId,
     },
-    /// An allocation got another name, category or number.
+    /// An allocation got another name, category or number; or a bound resource did, of which readers of recordings take the name
+    /// alone, as [`Bound`](Self::Bound) has no more.
     Labelled {
-        /// The allocation.
+        /// The allocation, or the resource that was [`Bound`](Self::Bound).
         allocation: AllocationKey,
         /// Its name from now on.
         name: TextId,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError, ImageDesc, ResourceKind};
-use allotment::events::{AllocationKey, BoundResource, Event, EventSubscription, SubscriptionDesc};
+use allotment::events::{AllocationKey, BoundResource, Event, EventSubscription, SubscriptionDesc, TextId};
+use allotment::memory::names::Name;
 use allotment::memory::reports::CallSites;
 use allotment::memory::{Buffer, Memory, ResourceError};
 use allotment::{Gpu, GpuDesc, MemoryUsage, Requirements};
@@ -39,6 +40,10 @@ fn subscribe(gpu: &Gpu<SimulatedGpu>) -> EventSubscription {
     gpu.subscribe(&SubscriptionDesc::default()).unwrap()
 }
 
+fn rename(gpu: &Gpu<SimulatedGpu>, buffer: &SharedBuffer, name: Option<Name>) {
+    buffer.with_raw(|raw| gpu.allocator().set_name(raw.allocation(), name)).unwrap();
+}
+
 /// Destroys what was dropped.
 fn settle(gpu: &Gpu<SimulatedGpu>) {
     gpu.wait_idle().unwrap();
@@ -52,7 +57,11 @@ impl Reader {
         let is_of_resource = |event: &&Event| {
             matches!(
                 event,
-                Event::Bound(_) | Event::Unbound { .. } | Event::Displaced { .. } | Event::Activated { .. }
+                Event::Bound(_)
+                    | Event::Labelled { .. }
+                    | Event::Unbound { .. }
+                    | Event::Displaced { .. }
+                    | Event::Activated { .. }
             )
         };
         self.batch.events().iter().filter(is_of_resource).copied().collect()
@@ -129,6 +138,44 @@ fn a_resource_is_bound_activated_displaced_and_unbound() {
     settle(&gpu);
     reader.read(&mut events);
     assert!(reader.state.allocations.is_empty() && reader.state.bound.is_empty());
+}
+
+#[test]
+fn a_new_label_of_a_placed_resource_is_an_event_between_the_others_of_it() {
+    let gpu = gpu();
+    let mut events = subscribe(&gpu);
+    let mut reader = Reader::default();
+    let memory = memory(&gpu, 64 * KIB);
+    let [culled, sorted] = ["culled", "sorted"].map(|name| buffer_in(&gpu, &memory, 0, KIB, name));
+    let [culled_key, sorted_key] = [&culled, &sorted].map(|buffer| buffer.id().key());
+    let _ = reader.of_resources(&mut events);
+    rename(&gpu, &sorted, Some("drawn".into()));
+    let _ = sorted.activate().unwrap();
+    rename(&gpu, &culled, None);
+    culled.with_raw(|raw| gpu.allocator().set_user_data(raw.allocation(), 4711)).unwrap();
+    drop(culled);
+    settle(&gpu);
+    let told = reader.of_resources(&mut events);
+    let [
+        Event::Labelled { allocation, name, user_data: 0, .. },
+        Event::Displaced { .. },
+        Event::Activated { resource },
+        Event::Labelled { allocation: first, name: TextId::NONE, .. },
+        Event::Labelled { allocation: second, user_data: 4711, .. },
+        Event::Unbound { .. },
+    ] = told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!((allocation, resource, first, second), (sorted_key, sorted_key, culled_key, culled_key));
+    assert_eq!(reader.batch.text(name).as_deref(), Some("drawn"));
+    reader.compare_bound([(&memory, 0, &sorted)].into_iter());
+    // One that comes now hears the new name at once.
+    drop(events);
+    let (mut events, mut reader) = (subscribe(&gpu), Reader::default());
+    reader.read(&mut events);
+    reader.compare_bound([(&memory, 0, &sorted)].into_iter());
+    assert_eq!(sorted.info().name.unwrap().as_str(), "drawn");
 }
 
 #[test]
@@ -232,6 +279,10 @@ fn random_calls(seed: u64, waiting: usize, comes_late: bool) -> u32 {
             5..8 if !live.is_empty() => {
                 let (.., buffer) = &live[random.below(live.len() as u64) as usize];
                 let _ = buffer.activate().unwrap();
+            }
+            8 if !live.is_empty() => {
+                let (.., buffer) = &live[random.below(live.len() as u64) as usize];
+                rename(&gpu, buffer, Some(format!("renamed {}", random.below(100)).into()));
             }
             _ => settle(&gpu),
         }

@@ -25,6 +25,7 @@ pub(super) struct Shared {
 
 struct Resource {
     index: ResourceIndex,
+    /// With its last name.
     is: BoundResource,
     /// How often it was active.
     spans: u64,
@@ -41,7 +42,7 @@ impl Shared {
         let block = timeline.place_at(allocation, timeline.lifetime(allocation).allocated).block;
         let mut bound: Vec<_> = timeline
             .resources_of(allocation)
-            .map(|index| (index, timeline.resource_at(index, timeline.resource_lifetime(index).0)))
+            .map(|index| (index, timeline.resource_at(index, timeline.end())))
             .collect();
         // A small one is drawn over a large one.
         bound.sort_by_key(|(_, is)| core::cmp::Reverse(is.size));

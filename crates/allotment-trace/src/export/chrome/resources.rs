@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::{FIRST_TYPE, Json, Writer, writer_text};
-use crate::recording::{AllocationKey, BoundResource, Event, State};
+use crate::recording::{AllocationKey, BoundResource, Event, State, TextId};
 
 /// The name of the slices inside.
 const ACTIVE: &str = "active";
@@ -18,6 +18,7 @@ pub(super) struct Resources(BTreeMap<AllocationKey, Open>);
 struct Open {
     process: u32,
     name: String,
+    last_name: TextId,
     active: bool,
 }
 
@@ -32,6 +33,10 @@ impl Resources {
         match *event {
             Event::Bound(is) => self.begin(writer, state, is),
             Event::Unbound { resource } => self.close(writer, resource),
+            Event::Labelled { allocation, name, .. } => {
+                self.0.entry(allocation).and_modify(|open| open.last_name = name);
+                Ok(())
+            }
             Event::Activated { resource } => self.set_active(writer, resource, true),
             Event::Displaced { resource, .. } => self.set_active(writer, resource, false),
             Event::Lost => self.end(writer),
@@ -73,7 +78,7 @@ impl Resources {
                 writer_text(args, recording, "call site", is.call_site)
             })
         })?;
-        self.0.insert(is.resource, Open { process, name, active: false });
+        self.0.insert(is.resource, Open { process, name, last_name: is.name, active: false });
         if is.active { self.set_active(writer, is.resource, true) } else { Ok(()) }
     }
 
@@ -97,7 +102,10 @@ impl Resources {
     ) -> fmt::Result {
         self.set_active(writer, resource, false)?;
         let Some(open) = self.0.remove(&resource) else { return Ok(()) };
-        slice(writer, "e", (open.process, resource), &open.name, |_| Ok(()))
+        let recording = writer.recording;
+        slice(writer, "e", (open.process, resource), &open.name, |o| {
+            o.object("args", |args| writer_text(args, recording, "last name", open.last_name))
+        })
     }
 }
 

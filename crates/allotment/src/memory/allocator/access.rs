@@ -63,8 +63,7 @@ impl<D: Device> Allocator<D> {
     #[cold]
     pub(crate) fn name_of(&self, allocation: &Allocation) -> ShortName {
         if self.is_placed(allocation.id()) {
-            let name = |label: &mut Label| ShortName::of(label.name.as_ref());
-            return self.with_placed_label(allocation.id(), name).unwrap_or_default();
+            return self.short_name_of_placed(allocation.id()).unwrap_or_default();
         }
         // An allocation that is stale, or of another allocator, has no name here.
         let slot = self.slot_of(allocation.id()).ok();
@@ -271,7 +270,7 @@ impl<D: Device> Allocator<D> {
         change: impl FnOnce(&mut Label) -> T,
     ) -> Result<T, AccessError> {
         if self.is_placed(id) {
-            return self.with_placed_label(id, change).ok_or(AccessError::Stale);
+            return self.change_placed_label(id, change).ok_or(AccessError::Stale);
         }
         self.slot_of(id)?.change_label(id.record, id.generation, change).ok_or(AccessError::Stale)
     }

@@ -602,13 +602,24 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Calls `change` with the label of a placed resource; `None` where it was destroyed.
-    pub(super) fn with_placed_label<T>(
+    /// Changes the label of a placed resource, and writes an event of that. Returns what `change` returned; `None` where the
+    /// resource was destroyed.
+    pub(super) fn change_placed_label<T>(
         &self,
         id: AllocationId,
         change: impl FnOnce(&mut Label) -> T,
     ) -> Option<T> {
-        locked(&self.placed.state).tenant_mut(id).map(|tenant| change(&mut tenant.label))
+        let mut state = locked(&self.placed.state);
+        let state = &mut *state;
+        let tenant = state.tenants.get_mut(id.record).filter(|tenant| tenant.generation == id.generation)?;
+        let changed = change(&mut tenant.label);
+        state.events.labelled(id.key(), &tenant.label);
+        Some(changed)
+    }
+
+    /// Returns the beginning of the name of a placed resource; `None` where it was destroyed.
+    pub(super) fn short_name_of_placed(&self, id: AllocationId) -> Option<ShortName> {
+        locked(&self.placed.state).tenant(id).map(|tenant| ShortName::of(tenant.label.name.as_ref()))
     }
 
     /// Adds the live placed resources whose records `shows` wants to a list of leaks.

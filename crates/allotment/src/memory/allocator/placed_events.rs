@@ -1,4 +1,4 @@
-//! The events of placed resources: bound, activated and displaced, and destroyed.
+//! The events of placed resources: bound, labelled, activated and displaced, and destroyed.
 //!
 //! # Invariants
 //!
@@ -65,6 +65,17 @@ impl PlacedEvents {
     #[inline]
     pub(super) fn bound<'a>(&mut self, key: AllocationKey, describe: impl FnOnce() -> Described<'a>) {
         self.source.emit(|texts| describe().event(key, texts));
+    }
+
+    /// Writes that the label of a resource changed.
+    #[inline]
+    pub(super) fn labelled(&mut self, resource: AllocationKey, label: &Label) {
+        self.source.emit(|texts| Event::Labelled {
+            allocation: resource,
+            name: texts.add_text(label.name.as_ref()),
+            category: texts.add_static(label.category),
+            user_data: label.user_data,
+        });
     }
 
     /// Writes that a resource was destroyed.
