@@ -21,6 +21,11 @@ pub enum TransientError {
         /// The key of the resource.
         key: u64,
     },
+    /// A history that no pass of the next frame reads. Name the passes that do, or add it as a resource of its frame alone.
+    NotRead {
+        /// The key of the resource.
+        key: u64,
+    },
     /// A pass that was not added since [`begin`](super::TransientPlanner::begin).
     UnknownPass {
         /// The number of the pass.
@@ -57,6 +62,12 @@ impl fmt::Display for TransientError {
         match self {
             Self::Unused { key } => {
                 write!(out, "no pass uses resource {key}: name the passes that do, or leave it out")
+            }
+            Self::NotRead { key } => {
+                write!(
+                    out,
+                    "no pass reads in the next frame what fills resource {key}: name those that do, or add it without a history"
+                )
             }
             Self::UnknownPass { pass, passes } => {
                 write!(out, "there is no pass {pass}: {passes} were added since `begin`")

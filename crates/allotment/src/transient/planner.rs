@@ -300,7 +300,7 @@ impl TransientPlanner {
     ///
     /// # Errors
     ///
-    /// As [`resource`](Self::resource), also where no pass reads it. [`plan`](Self::plan) refuses one that is read while it is
+    /// As [`resource`](Self::resource), and [`TransientError::NotRead`]. [`plan`](Self::plan) refuses one that is read while it is
     /// filled.
     pub fn history(
         &mut self,
@@ -309,7 +309,7 @@ impl TransientPlanner {
         read_by: &[TransientPass],
     ) -> Result<TransientResource, TransientError> {
         if read_by.is_empty() {
-            return Err(TransientError::Unused { key: desc.key });
+            return Err(TransientError::NotRead { key: desc.key });
         }
         self.add(desc, passes, read_by)
     }

@@ -370,7 +370,15 @@ fn what_is_described_wrongly_is_named_and_changes_nothing() {
     graph.buffer("counters", &desc, &passes).unwrap();
     let refused = graph.image("counters", &ImageDesc::new(1, 1, 4), &passes).unwrap_err();
     assert!(matches!(refused, TransientHeapError::NameUsedTwice { .. }), "{refused}");
-    graph.image("none", &ImageDesc::new(0, 1, 4), &passes).unwrap_err();
+    let refused = graph.image("none", &ImageDesc::new(0, 1, 4), &passes).unwrap_err();
+    assert!(refused.to_string().starts_with("\"none\": the device refuses the description: "), "{refused}");
+    let refused = graph.pass(QueueIndex(15), &[]).unwrap_err();
+    assert!(
+        refused.to_string().starts_with("the device refuses the description: the device has no queue 15"),
+        "{refused}"
+    );
+    let refused = graph.history_buffer("history", &desc, &[passes[0]], &[]).unwrap_err();
+    assert!(matches!(refused, TransientHeapError::Plan { source: TransientError::NotRead { .. }, .. }));
     graph.history_buffer("history", &desc, &[passes[0]], &[passes[1]]).unwrap();
     let refused = graph.plan().unwrap_err();
     assert!(refused.to_string().starts_with("\"history\": "), "{refused}");

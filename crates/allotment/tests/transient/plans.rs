@@ -299,7 +299,7 @@ fn what_makes_no_plan_is_named_and_the_plan_before_stays() {
     assert_eq!(planner.history(&TransientDesc::new(0, 1), &[first], &[passes[1]]), Err(unknown));
     assert_eq!(
         planner.history(&TransientDesc::new(3, 1), &[first], &[]),
-        Err(TransientError::Unused { key: 3 })
+        Err(TransientError::NotRead { key: 3 })
     );
     let frame =
         Frame { passes: graphics(2), resources: vec![resource(7, 100, &[0, 1]), resource(8, 50, &[1])] };

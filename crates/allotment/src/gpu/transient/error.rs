@@ -48,11 +48,11 @@ pub enum TransientHeapError {
         /// Name of the resource, if the error is about one.
         name: ShortName,
     },
-    /// The device cannot create such a resource, or its description breaks a rule.
+    /// The device cannot create such a resource, its description breaks a rule, or the device has no such queue.
     Device {
         /// The error of the device.
         source: DeviceError,
-        /// Name of the resource.
+        /// Name of the resource, if the error is about one.
         name: ShortName,
     },
     /// The memory that the resources share could not be allocated. Until the GPU is done with the plan before, its memory is used,
@@ -82,7 +82,7 @@ impl fmt::Display for TransientHeapError {
             }
             Self::Device { source, name } => {
                 name.begin(out)?;
-                write!(out, "the device has no such transient resource: {source}")
+                write!(out, "the device refuses the description: {source}")
             }
             Self::Memory(source) => write!(out, "no memory for transient resources: {source}"),
             Self::Resource(source) => write!(out, "a transient resource was not created: {source}"),

@@ -171,6 +171,7 @@ impl<'a, D: Device> TransientGraph<'a, D> {
         let plan = heap.planner.plan().map_err(|source| {
             let key = match source {
                 TransientError::Unused { key }
+                | TransientError::NotRead { key }
                 | TransientError::HistoryOverlaps { key, .. }
                 | TransientError::KeyUsedTwice { key }
                 | TransientError::Impossible { key, .. } => Some(key),

@@ -607,7 +607,10 @@ impl fmt::Display for AccessError {
                 )
             }
             Self::OutOfRange { offset, size, available, .. } => {
-                write!(f, "{size} bytes at offset {offset} exceed its {available} bytes, write or read fewer")
+                write!(
+                    f,
+                    "{size} bytes at offset {offset} exceed its {available} bytes, use fewer, or a lower offset"
+                )
             }
             Self::Moving { .. } => {
                 write!(f, "the allocation is being moved by defragmentation, wait until that is over")
