@@ -1,6 +1,6 @@
 //! Number formatting.
 
-pub(crate) use allotment_analyze::units::{bytes, count};
+pub(crate) use allotment_analyze::units::{bytes, count, plural};
 
 /// Formats a time in the largest unit with at least one whole digit.
 pub(crate) fn nanoseconds(nanoseconds: u64) -> String {

@@ -300,6 +300,7 @@ fn the_map_draws_a_lane_for_each_resource_that_shares_an_allocation() {
     };
     let [first, second] = [resource(0, 2048, true), resource(1, 3072, false)];
     let (resource, by) = (first.resource, second.resource);
+    let before_bound = recording.events.len();
     recording.events.extend([
         Event::Bound(first),
         Event::Bound(second),
@@ -322,6 +323,7 @@ fn the_map_draws_a_lane_for_each_resource_that_shares_an_allocation() {
             "  |···████████████|    3.00 KiB  active    shadow map",
         ]
     );
+    assert_eq!(lanes[0], "Memory that resources share: █ active   ░ its bytes are another one's");
     let map = json(&allotment(&folder, &["map", &path, "--at", &renamed.to_string(), "--json"]));
     let shared = &map["shared"][0];
     let figures =
@@ -334,6 +336,25 @@ fn the_map_draws_a_lane_for_each_resource_that_shares_an_allocation() {
     // Before they were bound there is nothing to draw.
     let before = json(&allotment(&folder, &["map", &path, "--at", "0", "--json"]));
     assert!(before.get("shared").is_none(), "{before}");
+
+    // None is ever active where a plan gives them their bytes within each frame.
+    recording.events.truncate(before_bound);
+    recording.events.push(Event::Bound(BoundResource { active: false, ..second }));
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    let path = written(&folder, "planned.altr", &file);
+    let map = text(&allotment(&folder, &["map", &path, "--width", "63"]));
+    let (_, lanes) = map.split_once("Memory that resources share: ").unwrap();
+    let lines: Vec<_> = lanes.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "▓ has its bytes for some passes of each frame",
+            "",
+            "  shadow map, 4.00 KiB at 4.00 KiB of block 0: 1 resource of 3.00 KiB, 0 B saved",
+            "  |···▓▓▓▓▓▓▓▓▓▓▓▓|    3.00 KiB  planned   blur",
+        ]
+    );
 }
 
 #[test]

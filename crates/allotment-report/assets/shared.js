@@ -40,6 +40,12 @@ function activeAt(bound, i, t) {
   return k >= bound.first[i] && t < bound.active.to[k];
 }
 
+/** Whether a memory exists at a moment, with a resource in it. */
+function isShared(bound, memory, t) {
+  for (let i = memory.first; i < memory.last; i++) if (boundAt(bound, i, t)) return existsAt(memory, t);
+  return false;
+}
+
 /** The resources of a memory that exist at a moment, by offset. With an offset, those that have this byte. */
 function residents(bound, memory, t, at = null) {
   const found = [];
@@ -62,7 +68,7 @@ function drawAliasing(panel) {
 function sharedParts() {
   const { model, t, scope } = view, all = sharedMemories(model).filter(memory => scope < 0 || model.heapOf(model.blockOf[memory.range]) === scope);
   if (!all.length) return [];
-  const memory = all.find(one => one.row === shared.row) ?? all.find(one => existsAt(one, t)) ?? all[0], bound = boundResources(model);
+  const bound = boundResources(model), memory = all.find(one => one.row === shared.row) ?? all.find(one => isShared(bound, one, t)) ?? all.find(one => existsAt(one, t)) ?? all[0];
   if (shared.chosen < memory.first || shared.chosen >= memory.last) shared.chosen = null;
   return [
     memoryTable(all, memory),
@@ -80,7 +86,7 @@ function memoryTable(all, chosen) {
   if (shared.by != null) order.sort((a, b) => sign * (rank[shared.by * count + a.row] - rank[shared.by * count + b.row]));
   const choose = memory => {
     shared.row = memory.row;
-    if (existsAt(memory, view.t)) redraw("panel"); else goTo(memory.peakAt || memory.from);
+    if (isShared(boundResources(view.model), memory, view.t)) redraw("panel"); else goTo(memory.peakAt || memory.from);
   };
   const rows = order.slice(0, most).map(memory => {
     const cells = heads.map((_, k) => ({ text: text[memory.row * heads.length + k], mark: mark[memory.row * heads.length + k] === 2 ? "muted" : "" }));

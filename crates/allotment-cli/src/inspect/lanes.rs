@@ -6,7 +6,7 @@ use allotment_trace::recording::{BlockId, BoundResource};
 use serde::Serialize;
 
 use super::table::name_or_none;
-use crate::units::{bytes, count};
+use crate::units::{bytes, plural};
 
 /// Columns of a line besides the cells: bytes, whether the resource is active, what separates them, and a name of 20 letters.
 const OTHER_COLUMNS: usize = 3 + 3 + 10 + 2 + 8 + 2 + 20;
@@ -18,6 +18,8 @@ pub(super) struct Lanes {
     block: BlockId,
     offset: u64,
     shared: SharedMemory,
+    /// A plan gives the resources their bytes within each frame, which is not recorded: none of them was ever active.
+    is_planned: bool,
     resources: Vec<Lane>,
 }
 
@@ -44,7 +46,10 @@ pub(super) fn lanes(cursor: &Cursor<'_, '_>) -> Vec<Lanes> {
             size: is.size,
             active: is.active,
         };
+        let mut ever = timeline.resources_of(shared.allocation);
+        let is_planned = ever.all(|resource| timeline.active_spans(resource).is_empty());
         Some(Lanes {
+            is_planned,
             name: text(live.is.name),
             allocation: live.is.allocation.0,
             block: live.is.block,
@@ -63,32 +68,40 @@ pub(super) fn print(all: &[Lanes], width: usize) {
     }
     let cells = width.saturating_sub(OTHER_COLUMNS).max(8);
     say!();
-    say!("Memory that resources share: █ active   ░ its bytes are another one's");
+    let legend = [
+        (all.iter().any(|of| !of.is_planned), "█ active   ░ its bytes are another one's"),
+        (all.iter().any(|of| of.is_planned), "▓ has its bytes for some passes of each frame"),
+    ];
+    let legend: Vec<_> = legend.into_iter().filter(|(is_there, _)| *is_there).map(|(_, text)| text).collect();
+    say!("Memory that resources share: {}", legend.join("   "));
     for of in all {
         let SharedMemory { size, resource_bytes, .. } = of.shared;
         say!();
         say!(
-            "  {}, {} at {} of block {}: {} resources of {}, {} saved",
+            "  {}, {} at {} of block {}: {} of {}, {} saved",
             name_or_none(&of.name),
             bytes(size),
             bytes(of.offset),
             of.block,
-            count(of.resources.len() as u64),
+            plural(of.resources.len() as u64, "resource"),
             bytes(resource_bytes),
             bytes(of.shared.saved_bytes())
         );
         for lane in &of.resources {
-            say!("{}", line(lane, size, cells));
+            say!("{}", line(lane, of.is_planned, size, cells));
         }
     }
 }
 
-fn line(lane: &Lane, size: u64, cells: usize) -> String {
-    let glyph = if lane.active { '█' } else { '░' };
+fn line(lane: &Lane, is_planned: bool, size: u64, cells: usize) -> String {
+    let (glyph, what) = match (lane.active, is_planned) {
+        (true, _) => ('█', "active"),
+        (false, true) => ('▓', "planned"),
+        (false, false) => ('░', "inactive"),
+    };
     let (first, end) = covered(lane.offset, lane.size, size, cells);
     let drawn: String =
         (0..cells).map(|cell| if (first..end).contains(&cell) { glyph } else { '·' }).collect();
-    let what = if lane.active { "active" } else { "inactive" };
     format!("  |{drawn}|  {:>10}  {what:<8}  {}", bytes(lane.size), name_or_none(&lane.name))
 }
 
@@ -164,8 +177,9 @@ mod tests {
     fn an_inactive_resource_is_not_filled() {
         let lane =
             Lane { name: "bloom".into(), resource: 1, kind: "buffer", offset: 64, size: 64, active: false };
-        assert_eq!(line(&lane, 256, 8), "  |··░░····|        64 B  inactive  bloom");
+        assert_eq!(line(&lane, false, 256, 8), "  |··░░····|        64 B  inactive  bloom");
+        assert_eq!(line(&lane, true, 256, 8), "  |··▓▓····|        64 B  planned   bloom");
         let active = Lane { active: true, ..lane };
-        assert_eq!(line(&active, 256, 8), "  |··██····|        64 B  active    bloom");
+        assert_eq!(line(&active, false, 256, 8), "  |··██····|        64 B  active    bloom");
     }
 }

@@ -14,7 +14,7 @@ use super::load::{index, load};
 use super::table::shown;
 use super::when::words;
 use crate::failure::Failure;
-use crate::units::{bytes, count, percent};
+use crate::units::{bytes, count, percent, plural};
 
 /// Columns of a line if nobody says how many, and standard output is no terminal.
 const DEFAULT_WIDTH: u16 = 100;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     say!();
     let is = &all.bytes;
     say!(
-        "Blocks {}, {}: {} used, {} pending release, {} overhead, {} padding, {} free in {} holes",
+        "Blocks {}, {}: {} used, {} pending release, {} overhead, {} padding, {} free in {}",
         count(all.blocks),
         bytes(is.size),
         bytes(is.used),
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         bytes(is.overhead()),
         bytes(is.padding),
         bytes(is.free - is.padding),
-        count(all.holes)
+        plural(all.holes, "hole")
     );
     lanes::print(&shared, width);
     Ok(())

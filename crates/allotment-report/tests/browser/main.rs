@@ -882,6 +882,11 @@ fn resources_in_shared_memory_are_chosen_by_pointer_and_keys_and_followed_in_tim
     page.click_on(&format!("#memory-{early}"));
     let position = page.number("view.t") as u64;
     assert!(timeline.allocation_exists(all[early].allocation, position), "{position}");
+    // Right after its allocation nothing is placed in it: its name leads to where most is.
+    page.value(&format!("goTo({}); drawStale()", timeline.lifetime(all[early].allocation).allocated + 1));
+    page.click_on(&format!("#memory-{early}"));
+    let position = page.number("view.t") as u64;
+    assert!(SharedMemory::at(&timeline, all[early].allocation, position).is_some(), "{position}");
     page.click_on("#shared-time");
     assert!(page.value("!view.timeline.span.all") == true);
     page.click_on("#shared-memory");
