@@ -16,7 +16,7 @@
 //! assert_eq!((plan.peak() >> 20, problem.total_size() >> 20), (16, 28));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
-
+//!
 //! # Which solver should I use?
 //!
 //! | | [`Solver::greedy`] | [`Solver::search`] |

@@ -21,8 +21,8 @@ pub(crate) trait Example {
     /// made.
     const LATENCY: Duration = Duration::from_millis(1);
 
-    /// Options of its own, each with a value: `--out FILE`.
-    const OPTIONS: &'static [&'static str] = &[];
+    /// Options of its own, each with what its value is: `--out FILE`.
+    const OPTIONS: &'static [[&'static str; 2]] = &[];
 
     /// The example has nothing to show on a device without descriptors that shaders index.
     const NEEDS_DESCRIPTORS: bool = true;
@@ -60,7 +60,8 @@ macro_rules! main {
 pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
-    let arguments = trace::other_arguments(E::OPTIONS);
+    let options: Vec<_> = E::OPTIONS.iter().map(|[option, _]| *option).collect();
+    let arguments = trace::other_arguments(&options);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     run_on::<E>(&arguments)?;
     trace::finish()
@@ -77,7 +78,7 @@ fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         _ => Err(format!(
             "{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]]{} [--trace FILE | --live ADDRESS [--wait]]",
             E::NAME,
-            E::OPTIONS.iter().map(|option| format!(" [{option} FILE]")).collect::<String>()
+            E::OPTIONS.iter().map(|[option, value]| format!(" [{option} {value}]")).collect::<String>()
         )
         .into()),
     }

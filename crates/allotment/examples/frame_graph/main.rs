@@ -498,7 +498,7 @@ struct Main;
 
 impl device::Example for Main {
     const NAME: &'static str = "frame_graph";
-    const OPTIONS: &'static [&'static str] = &["--divide"];
+    const OPTIONS: &'static [[&'static str; 2]] = &[["--divide", "NUMBER"]];
     const NEEDS_DESCRIPTORS: bool = false;
 
     fn run<D, R>(device: D, _: bool) -> Outcome

@@ -338,7 +338,7 @@ struct Main;
 
 impl device::Example for Main {
     const NAME: &'static str = "textured_scene";
-    const OPTIONS: &'static [&'static str] = &["--out"];
+    const OPTIONS: &'static [[&'static str; 2]] = &[["--out", "FILE"]];
 
     fn run<D, R>(device: D, is_read: bool) -> Outcome
     where
