@@ -8,6 +8,8 @@ mod amount;
 mod counting;
 mod frames;
 mod heap;
+mod in_turn;
 mod plans;
 mod random;
+mod rig;
 mod unrolled;
