@@ -7,6 +7,7 @@
 //!   Tally      the number of calls and errors, and the findings
 //!   mix        other calls, of one `Gpu`, whose queues and steps meet in the same buffers and images
 //!   images     writes and reads of parts of images, and the texels that they should have
+//!   tenants    which of the resources in one memory should have their bytes
 //! ```
 //!
 //! Each buffer and image holds a pattern that no other has. Patterns are written through mapped memory, transfers and
@@ -26,6 +27,7 @@ mod raw;
 mod seeds;
 mod shadow;
 mod tally;
+mod tenants;
 mod texels;
 mod world;
 

@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod gpus;
+mod groups;
 mod images;
 mod lifetime;
 mod memory;
@@ -214,6 +215,10 @@ calls! {
     DropPlaced,
     /// `Gpu::transient_heap`, `Frame::transient`, `TransientGraph`, `TransientResources`.
     TransientHeap,
+    /// `OwningAllocator::allocate_group`, and the creation of its members.
+    AllocateGroup,
+    /// `set_name`, `set_user_data` of what is placed.
+    NamePlaced,
 }
 
 /// An open recording of this thread, and its memory and descriptors.
@@ -393,6 +398,8 @@ impl<'w, D: Stressed> Player<'w, D> {
             Call::UsePlaced => self.use_placed(),
             Call::DropPlaced => self.drop_placed(),
             Call::TransientHeap => self.use_transient_heap(),
+            Call::AllocateGroup => self.allocate_group(),
+            Call::NamePlaced => self.name_placed(),
         }
     }
 

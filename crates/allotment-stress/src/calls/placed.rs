@@ -1,34 +1,51 @@
-//! Memory that resources are placed in: creation, activation, and their bytes.
+//! Memory that resources are placed in: creation, activation, their names and their bytes.
 //!
 //! Each thread has memory of its own, so that it knows which of its resources is active; all threads share the allocator's table.
 
-use core::ops::Range;
-
 use allotment::Requirements;
-use allotment::device::{BufferDesc, ResourceKind};
-use allotment::memory::{AccessError, Buffer, Image, Memory, TransferError};
+use allotment::device::{BufferDesc, ImageDesc, ResourceKind};
+use allotment::memory::{
+    AccessError, Activation, AllocationId, AllocationInfo, Buffer, Image, Memory, ResourceError,
+    TransferError,
+};
 use allotment::upload::UploadError;
 
 use super::Player;
-use crate::Stressed;
-use crate::shadow::{Shadow, pattern};
+use crate::shadow::pattern;
+use crate::tenants::Tenants;
+use crate::world::Marked;
+use crate::{Stressed, World};
 
 /// Memory, and what is placed there.
 pub(crate) struct PlacedSet<D: Stressed> {
-    memory: Memory<D>,
-    buffers: Vec<PlacedBuffer<D>>,
+    /// Until it is dropped, perhaps before what is placed there.
+    memory: Option<Memory<D>>,
+    buffers: Vec<Marked<Buffer<D>>>,
     images: Vec<Image<D>>,
+    tenants: Tenants,
 }
 
-struct PlacedBuffer<D: Stressed> {
-    it: Buffer<D>,
-    /// In the memory.
-    range: Range<u64>,
-    bytes: Shadow,
+impl<D: Stressed> PlacedSet<D> {
+    pub(super) fn new(world: &World<D>, memory: Memory<D>) -> Self {
+        let properties = world.device.properties();
+        let of_type = properties.memory_type(memory.info().memory_type);
+        let needs_flush = of_type.is_some_and(|found| found.properties.needs_flush());
+        let atom = if needs_flush { properties.limits.non_coherent_atom_size.get() } else { 1 };
+        let tenants = Tenants::new(properties.limits.buffer_image_granularity.get(), atom);
+        Self { memory: Some(memory), buffers: Vec::new(), images: Vec::new(), tenants }
+    }
 }
 
-fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
-    a.start < b.end && b.start < a.end
+/// What is created in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Placeable {
+    Buffer(BufferDesc),
+    Image(ImageDesc),
+}
+
+/// Returns what says whether a placed resource is not destroyed yet.
+fn exists<D: Stressed>(world: &World<D>) -> impl Fn(AllocationId) -> bool {
+    |id| world.allocator.reports().info(id).is_ok()
 }
 
 impl<D: Stressed> Player<'_, D> {
@@ -43,16 +60,14 @@ impl<D: Stressed> Player<'_, D> {
             return;
         }
         let Some(at) = self.some_placed() else { return };
-        let size = self.placed[at].memory.size();
+        let Some(memory) = &self.placed[at].memory else { return };
+        let size = memory.size();
         let device = &self.world.device;
         if self.input.once_in(8) {
             let desc = self.image_desc();
             let offset = self.input.pick(&[0, 0, 4096, 7, u64::MAX]);
-            let made =
-                self.world.memory.create_image_in(&self.placed[at].memory, offset, &desc.into(), "placed");
-            if let Some(image) = self.done(made) {
-                self.placed[at].images.push(image);
-            }
+            let made = self.create_in_set(at, offset, Placeable::Image(desc));
+            self.done(made);
             return;
         }
         let len = if self.input.once_in(16) { self.size() } else { 1 + self.input.below(size) };
@@ -63,20 +78,40 @@ impl<D: Stressed> Player<'_, D> {
             1..=8 => 0,
             _ => self.input.below(size) / alignment * alignment,
         };
-        let made =
-            self.world.memory.create_buffer_in(&self.placed[at].memory, offset, &desc.into(), "placed");
-        let Some(it) = self.done(made) else { return };
-        let Some(end) = offset.checked_add(len).filter(|&end| end <= size) else {
+        let made = self.create_in_set(at, offset, Placeable::Buffer(desc));
+        if self.done(made).is_some() && offset.checked_add(len).is_none_or(|end| end > size) {
             self.tally.find(format!("{len} bytes at {offset} were placed in {size}"));
-            return;
-        };
-        let set = &mut self.placed[at];
-        let range = offset..end;
-        let active = |other: &&PlacedBuffer<D>| other.it.is_active() && overlap(&other.range, &range);
-        if it.is_active() && set.buffers.iter().any(|other| active(&other)) {
-            self.tally.find("a new buffer is active, and so is one that it overlaps".to_owned());
         }
-        set.buffers.push(PlacedBuffer { it, range, bytes: Shadow::default() });
+    }
+
+    /// Creates something in the memory of a set that has it. Returns whether it is active.
+    pub(super) fn create_in_set(
+        &mut self,
+        at: usize,
+        offset: u64,
+        what: Placeable,
+    ) -> Result<bool, ResourceError> {
+        let (world, set) = (self.world, &mut self.placed[at]);
+        let Some(memory) = &set.memory else { return Ok(true) };
+        set.tenants.remove_destroyed(exists(world));
+        let (id, info, is_active) = match what {
+            Placeable::Buffer(desc) => {
+                let it = world.memory.create_buffer_in(memory, offset, &desc.into(), "placed")?;
+                let made = (it.id(), it.info(), it.is_active());
+                set.buffers.push(Marked::new(it));
+                made
+            }
+            Placeable::Image(desc) => {
+                let it = world.memory.create_image_in(memory, offset, &desc.into(), "placed")?;
+                let made = (it.id(), it.info(), it.is_active());
+                set.images.push(it);
+                made
+            }
+        };
+        let AllocationInfo { kind, offset, size, .. } = info;
+        let wrong = set.tenants.created((id, kind), (offset, size), is_active, exists(world));
+        wrong.into_iter().for_each(|wrong| self.tally.find(wrong));
+        Ok(is_active)
     }
 
     fn allocate_placed(&mut self) {
@@ -98,45 +133,48 @@ impl<D: Stressed> Player<'_, D> {
         let options = self.options();
         let made = self.world.memory.allocate_memory(&requirements, &options);
         if let Some(memory) = self.done(made) {
-            let (buffers, images) = (Vec::new(), Vec::new());
-            self.placed.push(PlacedSet { memory, buffers, images });
+            self.placed.push(PlacedSet::new(self.world, memory));
         }
     }
 
     pub(super) fn activate(&mut self) {
         let Some(at) = self.some_placed() else { return };
-        let set = &self.placed[at];
-        if !set.images.is_empty() && self.input.once_in(4) {
-            let image = self.input.index(set.images.len());
-            let activated = self.placed[at].images[image].activate();
-            if self.done(activated).is_some() {
-                let set = &mut self.placed[at];
-                set.buffers.iter_mut().filter(|it| !it.it.is_active()).for_each(|it| it.bytes.forget());
-                if !set.images[image].is_active() {
-                    self.tally.find("an activated image is not active".to_owned());
-                }
-            }
-            return;
-        }
-        if set.buffers.is_empty() {
-            return;
-        }
-        let buffer = self.input.index(set.buffers.len());
-        let activated = self.placed[at].buffers[buffer].it.activate();
-        let Some(activation) = self.done(activated) else { return };
+        let world = self.world;
         let set = &mut self.placed[at];
-        if activation.needs_barrier {
-            set.buffers[buffer].bytes.forget();
-        }
-        let range = set.buffers[buffer].range.clone();
-        let is_wrong = |(other, it): (usize, &PlacedBuffer<D>)| {
-            it.it.is_active() != (other == buffer) && overlap(&it.range, &range)
+        set.tenants.remove_destroyed(exists(world));
+        let (id, activated) = if !set.images.is_empty() && self.input.once_in(4) {
+            let image = &set.images[self.input.index(set.images.len())];
+            (image.id(), image.activate())
+        } else if !set.buffers.is_empty() {
+            let index = self.input.index(set.buffers.len());
+            let buffer = &mut set.buffers[index];
+            let activated = buffer.it.activate();
+            if let Ok(Activation { needs_barrier: true, .. }) = activated {
+                buffer.bytes.forget();
+            }
+            (buffer.it.id(), activated)
+        } else {
+            return;
         };
-        let wrong = set.buffers.iter().enumerate().any(is_wrong);
-        set.buffers.iter_mut().filter(|it| !it.it.is_active()).for_each(|it| it.bytes.forget());
-        if wrong {
-            self.tally.find("after an activation, another one is active at the same bytes".to_owned());
+        if let Ok(activation) = activated {
+            let wrong = set.tenants.activated(id, activation, exists(world));
+            wrong.into_iter().for_each(|wrong| self.tally.find(wrong));
         }
+        self.done(activated);
+        self.check_tenants(at);
+    }
+
+    /// Compares which resources of a set are active with what should be, and forgets the bytes of the others.
+    fn check_tenants(&mut self, at: usize) {
+        let PlacedSet { buffers, images, tenants, .. } = &mut self.placed[at];
+        let buffers_are = buffers.iter().map(|buffer| (buffer.it.id(), buffer.it.is_active()));
+        let are = buffers_are.chain(images.iter().map(|image| (image.id(), image.is_active())));
+        for (id, is_active) in are {
+            if is_active != tenants.is_active(id) {
+                self.tally.find(format!("{id:?} is active: {is_active}; of {tenants:?}"));
+            }
+        }
+        buffers.iter_mut().filter(|it| !it.it.is_active()).for_each(|it| it.bytes.forget());
     }
 
     pub(super) fn use_placed(&mut self) {
@@ -145,14 +183,38 @@ impl<D: Stressed> Player<'_, D> {
             return;
         }
         let index = self.input.index(self.placed[at].buffers.len());
-        let PlacedBuffer { it, range, mut bytes } = self.placed[at].buffers.swap_remove(index);
+        let Marked { it, mut bytes } = self.placed[at].buffers.swap_remove(index);
         if it.is_active() {
             let writes = self.input.once_in(2);
             it.with_raw(|raw| self.use_bytes(raw, &mut bytes, writes));
         } else {
             self.misuse_inactive(&it);
         }
-        self.placed[at].buffers.push(PlacedBuffer { it, range, bytes });
+        self.placed[at].buffers.push(Marked { it, bytes });
+    }
+
+    /// Gives something that is placed another name, or none.
+    pub(super) fn name_placed(&mut self) {
+        let Some(at) = self.some_placed() else { return };
+        let allocator = &self.world.allocator;
+        let name = self.input.pick(&[Some("another \0 name"), None, Some("")]);
+        let (buffers, images) = (&self.placed[at].buffers, &self.placed[at].images);
+        let (named, info) = if !images.is_empty() && self.input.once_in(4) {
+            let it = &images[self.input.index(images.len())];
+            let named = it.with_raw(|raw| allocator.set_name(raw.allocation(), name.map(Into::into)));
+            (named, it.info())
+        } else if !buffers.is_empty() {
+            let it = &buffers[self.input.index(buffers.len())].it;
+            let number = self.input.below(1 << 32);
+            let numbered = it.with_raw(|raw| allocator.set_user_data(raw.allocation(), number));
+            let named = it.with_raw(|raw| allocator.set_name(raw.allocation(), name.map(Into::into)));
+            (numbered.and(named), it.info())
+        } else {
+            return;
+        };
+        if self.done(named).is_none() || info.name.as_ref().map(|it| it.as_str()) != name {
+            self.tally.find(format!("a placed resource was named {name:?}, and has {:?}", info.name));
+        }
     }
 
     /// Calls that reach the bytes of a buffer to which they do not belong.
@@ -190,14 +252,18 @@ impl<D: Stressed> Player<'_, D> {
 
     pub(super) fn drop_placed(&mut self) {
         let Some(at) = self.some_placed() else { return };
+        let set = &mut self.placed[at];
         if self.input.once_in(6) {
             drop(self.placed.swap_remove(at));
-        } else if self.input.once_in(3) && !self.placed[at].images.is_empty() {
-            let image = self.input.index(self.placed[at].images.len());
-            drop(self.placed[at].images.swap_remove(image));
-        } else if !self.placed[at].buffers.is_empty() {
-            let buffer = self.input.index(self.placed[at].buffers.len());
-            drop(self.placed[at].buffers.swap_remove(buffer));
+        } else if self.input.once_in(8) {
+            // What is placed there keeps it.
+            set.memory = None;
+        } else if self.input.once_in(3) && !set.images.is_empty() {
+            let image = set.images.swap_remove(self.input.index(set.images.len()));
+            set.tenants.dropped(image.id());
+        } else if !set.buffers.is_empty() {
+            let buffer = set.buffers.swap_remove(self.input.index(set.buffers.len()));
+            set.tenants.dropped(buffer.it.id());
         } else {
             return;
         }
