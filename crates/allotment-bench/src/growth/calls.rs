@@ -10,6 +10,8 @@ use super::{allocate, allocator, device, micros, setup};
 use crate::args::GrowthArgs;
 use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
+use crate::host_heap;
+use crate::rng::Rng;
 
 const KIB: u64 = 1 << 10;
 
@@ -17,6 +19,16 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
     say!("{:<56} {:>12}", "call, median of its repetitions", "CPU us");
     for pools in [64.min(args.pools), args.pools] {
         row(&format!("end of a frame, {pools} idle pools"), frame_ends(pools)?);
+    }
+    for pools in [1, args.pools] {
+        let in_use = pools_in_use(pools)?;
+        row(&format!("operation in one of {pools} pools in use"), in_use.operations);
+        row(&format!("end of a frame with 1000 of them, {pools} pools in use"), in_use.frame_ends);
+        say!(
+            "{:<56} {:>9} KiB",
+            format!("host memory of one of {pools} pools in use"),
+            in_use.bytes_of_a_pool / KIB
+        );
     }
     row(&format!("trim, {} empty blocks", args.blocks), trims(args.blocks)?);
     row("… of which the simulated GPU, which unmaps their pages", frees_of_the_device(args.blocks)?);
@@ -29,7 +41,7 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
 
 fn row(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
-    say!("{what:<56} {:>12.2}", micros(times[times.len() / 2]));
+    say!("{what:<56} {:>12.3}", micros(times[times.len() / 2]));
 }
 
 fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
@@ -63,6 +75,56 @@ fn frame_ends(pools: u32) -> Result<Vec<Duration>, Failure> {
         gpu.allocator().destroy_pool(pool).map_err(setup)?;
     }
     Ok(times)
+}
+
+struct PoolsInUse {
+    /// Of an allocation or a free, by the thousand.
+    operations: Vec<Duration>,
+    frame_ends: Vec<Duration>,
+    bytes_of_a_pool: u64,
+}
+
+/// Allocations and frees in random pools, of which each keeps sixteen allocations of some sizes.
+fn pools_in_use(count: u32) -> Result<PoolsInUse, Failure> {
+    const LIVE: u32 = 16;
+    const OPERATIONS: u32 = 1000;
+    let allocator = allocator(KIB * KIB)?;
+    let mut rng = Rng::new(count.into());
+    let before = host_heap::bytes();
+    let pools = (0..count).map(|_| allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])));
+    let pools = pools.collect::<Result<Vec<_>, _>>().map_err(setup)?;
+    let options: Vec<_> = pools.iter().map(|pool| MemoryUsage::GpuOnly.with_pool(pool)).collect();
+    let allocate = |rng: &mut Rng, pool: usize| {
+        allocator.allocate(&Requirements::new(256 << rng.below(6)), &options[pool]).map_err(setup)
+    };
+    let mut live = Vec::new();
+    for pool in 0..pools.len() {
+        live.push((0..LIVE).map(|_| allocate(&mut rng, pool)).collect::<Result<Vec<_>, _>>()?);
+    }
+    let (mut operations, mut frame_ends) = (Vec::new(), Vec::new());
+    for frame in 0..400 {
+        let (time, done) = timed(|| -> Result<(), Failure> {
+            for _ in 0..OPERATIONS / 2 {
+                let (pool, at) = (rng.below(count) as usize, rng.below(LIVE) as usize);
+                allocator.free(live[pool].swap_remove(at)).map_err(setup)?;
+                live[pool].push(allocate(&mut rng, pool)?);
+            }
+            Ok(())
+        });
+        done?;
+        let (end, ()) = timed(|| allocator.end_frame());
+        if frame >= 100 {
+            operations.push(time / OPERATIONS);
+            frame_ends.push(end);
+        }
+    }
+    let bytes_of_a_pool = (host_heap::bytes() - before) / u64::from(count);
+    drop(options);
+    for (pool, live) in pools.into_iter().zip(live) {
+        live.into_iter().try_for_each(|it| allocator.free(it)).map_err(setup)?;
+        allocator.destroy_pool(pool).map_err(setup)?;
+    }
+    Ok(PoolsInUse { operations, frame_ends, bytes_of_a_pool })
 }
 
 fn trims(blocks: u32) -> Result<Vec<Duration>, Failure> {

@@ -192,6 +192,11 @@ impl Cliques {
     /// Adds the members that are left at `depth` to `order`, if there are two that do not conflict.
     fn bound(&mut self, depth: usize) -> Bound {
         let words = self.words;
+        // What is copied below.
+        self.steps = self.steps.saturating_sub(self.weights.len() / 8 + words);
+        if self.steps == 0 {
+            return Bound::OutOfSteps;
+        }
         self.uncoloured.clear();
         self.uncoloured.extend_from_slice(&self.left[depth * words..][..words]);
         self.rest.clone_from(&self.weights);

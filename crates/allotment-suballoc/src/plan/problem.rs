@@ -130,7 +130,7 @@ impl Problem {
     }
 
     /// Replaces all items. The memory of the old ones is reused: nothing is allocated for a problem that is not larger than
-    /// each one before.
+    /// each one before, unless more of its items conflict at several times.
     ///
     /// # Errors
     ///

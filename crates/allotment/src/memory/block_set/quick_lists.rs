@@ -20,7 +20,8 @@
 //! A class is a sixteenth of a power of two. A request takes a range of its own class that is not smaller, or else
 //! any of the class above: at most an eighth of the range is lost to rounding, and a range that is too small for the
 //! requests of its own class serves those of the class below. In random churn the lists cost 4 to 16 % of reserved memory, for
-//! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 66 bytes a class, allocated at first use.
+//! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 4 bytes a class, allocated when the first range
+//! waits, and 64 for each class in which one ever did: a program has few sizes, and maybe a thousand pools.
 //!
 //! A range that waits for long keeps its free neighbours from being joined with it. So at each tick one class is looked
 //! at, in turn, and gives up the ranges that no request needed since the last look: as many as there were at least, all
@@ -80,23 +81,28 @@ impl Waiting {
 /// The waiting ranges of one block set.
 #[derive(Debug, Default)]
 pub(crate) struct QuickLists {
-    /// By class. Empty until the first range waits, as is `waiting`.
+    /// By class. Empty until the first range waits.
     counts: Vec<Count>,
+    /// The lists of the classes that had a range, in the order of their first ones.
     waiting: Vec<[Waiting; DEPTH]>,
     len: usize,
     /// The class that was looked at last.
     looked_at: usize,
 }
 
-/// How many ranges are in a class.
-#[derive(Clone, Copy, Debug, Default)]
+/// How many ranges are in a class, and where.
+#[derive(Clone, Copy, Debug)]
 struct Count {
     now: u8,
     /// The fewest since the class was looked at. Invariant: at most `now`.
     idle: u8,
+    /// Which of `waiting` has them, or [`Self::NO_LIST`].
+    list: u16,
 }
 
 impl Count {
+    const NO_LIST: u16 = u16::MAX;
+
     #[inline]
     fn take_one(&mut self) {
         self.now -= 1;
@@ -111,13 +117,12 @@ impl QuickLists {
         if size > LARGEST_WAITING {
             return false;
         }
-        // 17 KiB a set: sets that free no small range need none.
-        if self.counts.is_empty() {
-            self.make();
-        }
         let class = Classes::class_of(size);
+        if self.counts.get(class).is_none_or(|count| count.list == Count::NO_LIST) {
+            self.make_list(class);
+        }
         let count = &mut self.counts[class];
-        let list = &mut self.waiting[class];
+        let list = &mut self.waiting[usize::from(count.list)];
         debug_assert!(
             list[..usize::from(count.now)].iter().all(|range| range.record() != record),
             "a range waits once"
@@ -131,11 +136,13 @@ impl QuickLists {
         true
     }
 
-    /// Allocates the lists.
+    /// Makes the list of a class.
     #[cold]
-    fn make(&mut self) {
-        self.counts.resize(CLASSES, Count::default());
-        self.waiting.resize(CLASSES, [Waiting::default(); DEPTH]);
+    fn make_list(&mut self, class: usize) {
+        self.counts.resize(CLASSES, Count { now: 0, idle: 0, list: Count::NO_LIST });
+        // At most one for each class, of which there are some hundreds.
+        self.counts[class].list = self.waiting.len() as u16;
+        self.waiting.push([Waiting::default(); DEPTH]);
     }
 
     /// Frees the lists, if none has a range.
@@ -156,8 +163,11 @@ impl QuickLists {
         // read.
         let zeros = alignment.get().trailing_zeros();
         for class in [class, class + 1] {
-            let count = usize::from(self.counts.get(class)?.now);
-            let list = &mut self.waiting[class];
+            let Count { now, list, .. } = *self.counts.get(class)?;
+            if now == 0 {
+                continue;
+            }
+            let (count, list) = (usize::from(now), &mut self.waiting[usize::from(list)]);
             let fits = |range: &Waiting| range.size() >= size && range.is_aligned(zeros);
             // The newest first: its memory and its record are the likeliest to be in a cache.
             if let Some(at) = list[..count].iter().rposition(fits) {
@@ -190,7 +200,8 @@ impl QuickLists {
             while self.counts[class].now != 0 && popped != records.len() {
                 self.counts[class].take_one();
                 self.len -= 1;
-                records[popped] = self.waiting[class][usize::from(self.counts[class].now)].record();
+                let Count { now, list, .. } = self.counts[class];
+                records[popped] = self.waiting[usize::from(list)][usize::from(now)].record();
                 popped += 1;
             }
         }
@@ -211,14 +222,19 @@ impl QuickLists {
         let next = (self.looked_at + 1..CLASSES).chain(0..=self.looked_at).find(has_any);
         let Some(class) = next else { unreachable!("`len` is the sum of the counts") };
         self.looked_at = class;
-        let Count { now, idle } = self.counts[class];
-        let list = &mut self.waiting[class];
+        let Count { now, idle, list: at } = self.counts[class];
+        let list = &mut self.waiting[usize::from(at)];
         // The oldest: requests take the newest first.
         list[..usize::from(idle)].iter().zip(records).for_each(|(range, record)| *record = range.record());
         list.copy_within(usize::from(idle)..usize::from(now), 0);
-        self.counts[class] = Count { now: now - idle, idle: now - idle };
+        self.counts[class] = Count { now: now - idle, idle: now - idle, list: at };
         self.len -= usize::from(idle);
         usize::from(idle)
+    }
+
+    /// Returns how many classes have ranges, up to `most`.
+    pub(crate) fn classes_in_use(&self, most: u64) -> u64 {
+        self.counts.iter().filter(|count| count.now != 0).zip(0..most).count() as u64
     }
 
     /// Returns the number of waiting ranges.
@@ -228,8 +244,9 @@ impl QuickLists {
 
     /// Iterates over the records of all waiting ranges, for tests.
     pub(crate) fn records(&self) -> impl Iterator<Item = u32> + '_ {
-        let lists = self.waiting.iter().zip(&self.counts);
-        lists.flat_map(|(list, count)| &list[..usize::from(count.now)]).map(|range| range.record())
+        let filled = self.counts.iter().filter(|count| count.now != 0);
+        let list = |count: &Count| &self.waiting[usize::from(count.list)][..usize::from(count.now)];
+        filled.flat_map(list).map(|range| range.record())
     }
 
     /// Checks the invariants, for tests.
@@ -239,6 +256,8 @@ impl QuickLists {
     /// Panics if one does not hold.
     pub(crate) fn check_invariants(&self) {
         assert!(self.counts.iter().all(|count| count.idle <= count.now));
+        let lists = self.counts.iter().filter(|count| count.list != Count::NO_LIST).count();
+        assert_eq!(lists, self.waiting.len(), "each list is of one class");
         assert_eq!(self.len, self.records().count(), "all waiting ranges are counted");
     }
 }

@@ -1,22 +1,29 @@
-//! Which pools the end of a frame visits: those that requests use, and those in which something is to be done with time.
+//! Which pools the end of a frame visits: those in which something is to be done with time.
 //!
 //! ```text
-//!   bits   0001000100000…    pools 3 and 7 are active: visited by each end of a frame, and each time that the clock is read
-//!                            all others are at rest: nothing would change but their clocks
+//!   each time   0001000000000…    pool 3 has an empty block: visited by each end of a frame, and each time that the clock is read
+//!   in turn     0000000100000…    pool 7 is in use: visited by one of 64
+//!                                 all others are at rest: nothing would change but their clocks
 //! ```
 //!
 //! A pool comes to rest when a visit finds nothing left to do in it: no range waits in the quick lists, and no block is empty
-//! that could be freed some time. Its clock stands still then. The first call that changes the pool wakes it, and its clock
-//! catches up before anything else, to where visits would have brought it.
+//! that could be freed some time. The clock of a pool stands still between two visits. Each call that changes the pool counts the time
+//! that has passed, before anything else.
+//!
+//! While events are read all are visited each time, and none comes to rest: a replay of them reads its clock at other moments, and
+//! what a pool decides must not depend on that.
 //!
 //! # Cost
 //!
-//! The end of a frame is O(active pools), and a look at a bit for each pool. An allocation or free asks one field of its pool.
+//! The end of a frame visits the pools with empty blocks and one of 64 that are in use, and reads two words for each 64. An
+//! allocation or free compares two numbers.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Mutex;
 
 use super::PoolState;
+use super::clock::{LOOKS, TICKS_PER_LOOK};
 use crate::device::Device;
 use crate::memory::time::Moment;
 use crate::sync::locked;
@@ -24,50 +31,112 @@ use crate::sync::locked;
 /// The words of the list that are read at once, on the stack.
 const WORDS: usize = 32;
 
-/// The active pools of an allocator, and the time that those at rest catch up with. See the [module](self).
+/// The active pools of an allocator, and the time that the others catch up with. See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct ActivePools {
-    /// A bit for each slot. Locked after the lock of a pool: a bit is changed together with what the pool says of itself.
-    bits: Mutex<Vec<u64>>,
+    time: Passed,
+    /// The ticks up to which turns were taken.
+    turned: AtomicU64,
+    /// Locked after the lock of a pool: a bit is changed together with what the pool says of itself.
+    lists: Mutex<Vec<Word>>,
+}
+
+/// The time that has passed. Read by each allocation and free, so that it shares no cache line with what is written oftener.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Passed {
+    /// Frames, and sixtieths of a second where no frames end. Written last, with release: who has read it finds what follows as new.
+    ticks: AtomicU64,
     /// Frames that have ended.
     frames: AtomicU64,
-    /// The latest tick of real time at which the pools were visited, doubled; 1 more where frames count instead.
+    /// The latest tick of real time that was noted, doubled; 1 more where frames count instead.
     moment: AtomicU64,
 }
 
-/// The part of a pool that says whether it is at rest.
+/// Which pools a visit is for: all that are visited each time, and those whose turn it is. A bit for each of the 64 slots of the
+/// first word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn(u64);
+
+/// A bit for each of 64 slots. A pool is in one of the sets at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    each_time: u64,
+    in_turn: u64,
+}
+
+/// When a pool is visited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Visits {
+    #[default]
+    EachTime,
+    InTurn,
+    AtRest,
+}
+
+/// The part of a pool that says when it is visited, and up to when it has counted the time.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    is_at_rest: bool,
-    /// How many frames had ended when the pool counted the last.
+    visits: Visits,
+    ticks: u64,
     frames: u64,
+    /// Ticks since a class of the quick lists was looked at.
+    unlooked: u64,
+}
+
+impl Rest {
+    /// That of a pool that begins now: no time has passed for it.
+    pub(super) fn beginning(active: &ActivePools) -> Self {
+        Self { ticks: active.ticks(), frames: active.frames(), ..Self::default() }
+    }
 }
 
 impl ActivePools {
     /// Counts the end of a frame.
     pub(super) fn count_frame(&self) {
-        self.frames.fetch_add(1, Relaxed);
+        self.time.frames.fetch_add(1, Relaxed);
+        self.time.ticks.fetch_add(1, Release);
     }
 
-    /// Notes the time of a visit.
+    /// Notes the time. Ticks pass only where no frames count.
     pub(super) fn note_moment(&self, Moment { tick, in_frames }: Moment) {
-        self.moment.store(tick << 1 | u64::from(in_frames), Relaxed);
+        let before = self.time.moment.swap(tick << 1 | u64::from(in_frames), Relaxed) >> 1;
+        let passed = if in_frames { 0 } else { tick.saturating_sub(before) };
+        self.time.ticks.fetch_add(passed, Release);
+    }
+
+    /// Returns whose turn came since this was called last. The caller visits them.
+    pub(super) fn take_turn(&self) -> Turn {
+        let ticks = self.ticks();
+        let turned = self.turned.swap(ticks, Relaxed);
+        Turn::after(turned, ticks.saturating_sub(turned))
+    }
+
+    fn ticks(&self) -> u64 {
+        self.time.ticks.load(Acquire)
+    }
+
+    fn frames(&self) -> u64 {
+        self.time.frames.load(Relaxed)
     }
 
     fn moment(&self) -> Moment {
-        let moment = self.moment.load(Relaxed);
+        let moment = self.time.moment.load(Relaxed);
         Moment { tick: moment >> 1, in_frames: moment & 1 != 0 }
     }
 
-    /// Calls `visit` with the slot of each active pool, in their order, and no lock held.
-    pub(super) fn each(&self, mut visit: impl FnMut(u32)) {
+    /// Calls `visit` with the slot of each pool that a visit is for, in their order, and no lock held.
+    pub(super) fn each(&self, Turn(turn): Turn, mut visit: impl FnMut(u32)) {
         let mut words = [0; WORDS];
         for first in (0..).step_by(WORDS) {
-            let bits = locked(&self.bits);
-            let Some(rest) = bits.get(first..) else { return };
+            let lists = locked(&self.lists);
+            let Some(rest) = lists.get(first..) else { return };
             let count = rest.len().min(WORDS);
-            words[..count].copy_from_slice(&rest[..count]);
-            drop(bits);
+            for ((at, word), it) in (first..).zip(&mut words).zip(rest) {
+                // Another place in each word: the pools of as many shards are in every eighth slot, or so.
+                *word = it.each_time | it.in_turn & turn.rotate_left(at as u32 % u64::BITS);
+            }
+            drop(lists);
             for (at, mut word) in (first..).zip(words[..count].iter().copied()) {
                 while word != 0 {
                     visit(at as u32 * u64::BITS + word.trailing_zeros());
@@ -77,43 +146,84 @@ impl ActivePools {
         }
     }
 
-    fn set(&self, slot: u32, active: bool) {
+    fn set(&self, slot: u32, visits: Visits) {
         let (word, bit) = ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS));
-        let mut bits = locked(&self.bits);
-        if bits.len() <= word {
-            bits.resize(word + 1, 0);
+        let mut lists = locked(&self.lists);
+        if lists.len() <= word {
+            lists.resize(word + 1, Word::default());
         }
-        if active { bits[word] |= bit } else { bits[word] &= !bit }
+        let word = &mut lists[word];
+        word.each_time = word.each_time & !bit | if visits == Visits::EachTime { bit } else { 0 };
+        word.in_turn = word.in_turn & !bit | if visits == Visits::InTurn { bit } else { 0 };
+    }
+}
+
+impl Turn {
+    /// All pools that are not at rest.
+    pub(super) const ALL: Self = Self(u64::MAX);
+
+    /// Returns whose turn it is when some ticks have passed after so many.
+    fn after(before: u64, passed: u64) -> Self {
+        if passed >= u64::BITS.into() {
+            return Self::ALL;
+        }
+        Self((before..before + passed).fold(0, |turn, tick| turn | 1 << (tick % u64::from(u64::BITS))))
     }
 }
 
 impl<D: Device> PoolState<D> {
     /// Begins to be active, in the slot that the pool has just entered.
     pub(super) fn begin_active(&mut self) {
-        self.rest.frames = self.active.frames.load(Relaxed);
-        self.active.set(self.slot_index(), true);
+        self.rest = Rest::beginning(&self.active);
+        self.visit(Visits::EachTime);
     }
 
-    /// Makes the pool active, if it is not, and its clock right. The caller is about to change it.
+    /// Is about to leave its slot: no visit finds it.
+    pub(super) fn end_active(&mut self) {
+        self.visit(Visits::AtRest);
+    }
+
+    /// Sets when the pool is visited.
+    fn visit(&mut self, visits: Visits) {
+        self.rest.visits = visits;
+        self.active.set(self.slot_index(), visits);
+    }
+
+    /// Makes the clock of the pool right, and the pool active, if it is at rest. The caller is about to change it.
     #[inline]
     pub(super) fn wake(&mut self) {
-        if self.rest.is_at_rest {
+        if self.rest.visits == Visits::AtRest || self.rest.ticks != self.active.ticks() {
             self.wake_now();
         }
     }
 
     #[cold]
     fn wake_now(&mut self) {
-        self.rest.is_at_rest = false;
-        self.active.set(self.slot_index(), true);
+        if self.rest.visits == Visits::AtRest {
+            let at_once = self.has_empty_blocks() || self.rules.ahead.is_some();
+            self.visit(if at_once { Visits::EachTime } else { Visits::InTurn });
+        } else if self.rest.visits == Visits::EachTime && self.events.is_read() {
+            // A call is on its way to it, and writes the time for the reader.
+            return;
+        }
         self.count_frames();
         let moment = self.active.moment();
-        self.pass_time_quietly(moment);
+        if self.reserved() != 0 {
+            self.pass_time_quietly(moment);
+        }
+    }
+
+    /// Has the pool visited each time from now on, since something is to be done in it soon.
+    pub(super) fn watch(&mut self) {
+        if self.rest.visits != Visits::EachTime {
+            self.visit(Visits::EachTime);
+        }
     }
 
     /// Counts the frames that ended since this was called last.
     pub(super) fn count_frames(&mut self) {
-        let frames = self.active.frames.load(Relaxed);
+        self.rest.ticks = self.active.ticks();
+        let frames = self.active.frames();
         let passed = frames - core::mem::replace(&mut self.rest.frames, frames);
         // Time begins with the first memory: a preview makes a pool's state as well, and must not change what the pool decides
         // later.
@@ -124,15 +234,42 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Comes to rest where nothing is to be done before a call changes the pool. `unwanted` says that it may have a block that
-    /// the empty-block policy does not keep.
-    ///
-    /// No pool does while its events are read: a replay of them reads its clock at other moments, and what it decides must
-    /// not depend on which of its pools happen to rest.
-    pub(super) fn rest_if_settled(&mut self, unwanted: bool) {
-        if !unwanted && !self.events.is_read() && self.is_settled() {
-            self.rest.is_at_rest = true;
-            self.active.set(self.slot_index(), false);
+    /// Notes that all time that has passed is counted.
+    pub(super) fn note_counted(&mut self) {
+        self.rest.ticks = self.active.ticks();
+    }
+
+    /// Notes whether requests came up to now.
+    pub(super) fn look_at_use(&mut self) {
+        self.use_of_shard.look(self.active.moment().tick);
+    }
+
+    /// Notes ticks for which classes of the quick lists are to be looked at. None is due for a time in which none had a range.
+    pub(super) fn look_later(&mut self, ticks: u64) {
+        let all = self.rest.unlooked.saturating_add(ticks).min(LOOKS * TICKS_PER_LOOK);
+        self.rest.unlooked = if self.waiting == 0 { 0 } else { all };
+    }
+
+    /// Looks at the classes of the quick lists that are due.
+    pub(super) fn look_now(&mut self) {
+        let looks = self.rest.unlooked / TICKS_PER_LOOK;
+        self.rest.unlooked %= TICKS_PER_LOOK;
+        self.flush_idle_ranges(looks);
+    }
+
+    /// Decides when the pool is visited next. `unwanted` says that it may have a block that the empty-block policy does not keep.
+    pub(super) fn end_visit(&mut self, unwanted: bool) {
+        let visits = if self.events.is_read() || unwanted {
+            Visits::EachTime
+        } else if self.is_settled() {
+            Visits::AtRest
+        } else if self.has_empty_blocks() || self.holds_reserve() || self.rules.ahead.is_some() {
+            Visits::EachTime
+        } else {
+            Visits::InTurn
+        };
+        if visits != self.rest.visits {
+            self.visit(visits);
         }
     }
 
@@ -163,7 +300,13 @@ mod tests {
     use crate::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
     use crate::{Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, Requirements};
 
+    use super::Turn;
+    use crate::sync::locked;
+
     const FRAMES: u32 = 10;
+
+    /// The frames in which the turn of each pool comes.
+    const TURN: u32 = 64;
 
     struct World {
         allocator: Allocator<SimulatedGpu>,
@@ -201,7 +344,7 @@ mod tests {
 
         fn active(&self) -> usize {
             let mut count = 0;
-            self.allocator.pools.active.each(|_| count += 1);
+            self.allocator.pools.active.each(Turn::ALL, |_| count += 1);
             count
         }
     }
@@ -218,9 +361,122 @@ mod tests {
         let other = world.allocate(&pools[9]);
         assert_eq!(world.active(), 2, "those that were changed");
         world.allocator.check_invariants();
-        world.frames(2 * FRAMES);
+        world.frames(TURN);
         assert_eq!(world.active(), 0);
         drop(world.allocator.free_many(held.into_iter().chain([other])));
+    }
+
+    #[test]
+    fn the_turn_of_each_pool_comes_once_in_as_many_ticks_as_there_are_turns() {
+        for first in [0, 1, 63, 1000] {
+            let turns = (first..first + u64::from(TURN)).map(|tick| Turn::after(tick, 1).0);
+            let all = turns.fold(0, |all, turn| {
+                assert_eq!((turn.count_ones(), all & turn), (1, 0));
+                all | turn
+            });
+            assert_eq!(all, Turn::ALL.0);
+            for passed in 0..2 * u64::from(TURN) {
+                let one_by_one = (first..first + passed).fold(0, |all, tick| all | Turn::after(tick, 1).0);
+                assert_eq!(Turn::after(first, passed).0, one_by_one, "{passed} ticks at once");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pool_in_use_without_an_empty_block_is_visited_in_its_turn_alone() {
+        let world = World::new();
+        let pools: Vec<_> = (0..100).map(|_| world.pool(0)).collect();
+        let visited = |at: u64| {
+            let mut count = 0;
+            world.allocator.pools.active.each(Turn::after(at, 1), |_| count += 1);
+            count
+        };
+        let options = |pool| MemoryUsage::GpuOnly.with_pool(pool);
+        let small = |pool| world.allocator.allocate(&Requirements::new(1000), &options(pool)).unwrap();
+        let held: Vec<_> = pools.iter().map(small).collect();
+        for frame in 0..u64::from(TURN) * 2 {
+            // A range that waits keeps a pool from its rest.
+            pools.iter().for_each(|pool| world.allocator.free(small(pool)).unwrap());
+            world.frames(1);
+            assert!(frame == 0 || visited(frame) <= 4, "{} pools in frame {frame}", visited(frame));
+        }
+        // With an empty block: each frame, so that the block goes when it is old.
+        world.allocator.free(world.allocate(&pools[0])).unwrap();
+        let blocks = world.allocator.statistics().blocks;
+        assert!(world.allocator.free_many(held).is_empty());
+        assert!((0..u64::from(TURN)).all(|frame| visited(frame) >= 100), "{blocks} blocks");
+    }
+
+    #[test]
+    fn a_pool_that_nobody_used_for_long_takes_no_block_for_old_though_a_reader_came_meanwhile() {
+        let world = World::new();
+        let pool = world.pool(0);
+        let options = MemoryUsage::GpuOnly.with_pool(&pool);
+        let small = || world.allocator.allocate(&Requirements::new(1000), &options).unwrap();
+        let (kept, other) = (small(), world.allocate(&pool));
+        let in_another = world.allocate(&pool);
+        world.frames(TURN);
+        // In its turn, and not at rest: a range waits.
+        world.allocator.free(small()).unwrap();
+        world.frames(FRAMES * 4);
+        let reader = world.allocator.subscribe(&crate::events::SubscriptionDesc::default()).unwrap();
+        world.allocator.free(in_another).unwrap();
+        for frame in 0..FRAMES {
+            assert_eq!(world.allocator.statistics().blocks, 2, "after {frame} frames");
+            world.frames(1);
+        }
+        assert_eq!(world.allocator.statistics().blocks, 1);
+        drop(reader);
+        [kept, other].into_iter().for_each(|it| world.allocator.free(it).unwrap());
+    }
+
+    #[test]
+    fn ranges_that_each_frame_frees_and_takes_again_go_on_waiting() {
+        let world = World::new();
+        let pool = world.pool(0);
+        let options = MemoryUsage::GpuOnly.with_pool(&pool);
+        let small = || world.allocator.allocate(&Requirements::new(1000), &options).unwrap();
+        let kept = small();
+        let waiting = || {
+            let slot = world.allocator.pools.get(pool.shards().first).unwrap();
+            locked(&slot.state).as_ref().unwrap().waiting
+        };
+        for frame in 0..4 * TURN {
+            let held: Vec<_> = (0..6).map(|_| small()).collect();
+            assert!(frame < 2 || waiting() == 0, "all six are used in frame {frame}");
+            held.into_iter().for_each(|it| world.allocator.free(it).unwrap());
+            assert_eq!(waiting(), 6);
+            world.frames(1);
+            assert_eq!(waiting(), 6, "after frame {frame}");
+        }
+        world.allocator.free(kept).unwrap();
+    }
+
+    #[test]
+    fn a_pool_that_was_destroyed_is_visited_no_more() {
+        let world = World::new();
+        let pools: Vec<_> = (0..20).map(|_| world.pool(0)).collect();
+        for pool in pools {
+            world.allocator.free(world.allocate(&pool)).unwrap();
+            world.allocator.destroy_pool(pool).unwrap();
+        }
+        assert_eq!(world.active(), 0);
+    }
+
+    #[test]
+    fn maintenance_leaves_the_turns_of_pools_to_whoever_lets_them_rest() {
+        let world = World::new();
+        let pools: Vec<_> = (0..50).map(|_| world.pool(0)).collect();
+        let held: Vec<_> = pools.iter().map(|pool| world.allocate(pool)).collect();
+        let other = world.pool(0);
+        for _ in 0..4 * TURN {
+            world.time.advance(Duration::from_millis(17));
+            world.allocator.maintain();
+            // Each fourth free that empties a block reads the clock.
+            (0..4).for_each(|_| world.allocator.free(world.allocate(&other)).unwrap());
+        }
+        assert!(world.active() <= 2, "{} of 51 pools", world.active());
+        held.into_iter().for_each(|it| world.allocator.free(it).unwrap());
     }
 
     #[test]

@@ -23,6 +23,13 @@ const FREES_PER_TICK: u32 = 64;
 /// A free that empties a memory object is slower than others, so each fourth of these can afford to read the clock.
 const EMPTIED_PER_LOOK: u32 = 4;
 
+/// Frames for each class of quick lists that is looked at. A program uses one to three dozen, so a range that no request needs is
+/// joined with its neighbours after seconds; and at once where that makes room.
+pub(super) const TICKS_PER_LOOK: u64 = 16;
+
+/// The most classes of quick lists that are looked at in a call that does something else, however much time has passed.
+pub(super) const LOOKS: u64 = 4;
+
 /// A pool's clock, in frames, and the peak usage of the last period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
@@ -148,6 +155,10 @@ impl<D: Device> PoolState<D> {
             self.emit_of_pool(|_| Event::TimePassed { sixtieths: now.tick });
         }
         self.pass_time_quietly(now);
+        if !now.in_frames {
+            self.note_counted();
+        }
+        self.look_now();
         behind
     }
 
@@ -160,12 +171,18 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Does the work that is due after some ticks.
+    /// Does the work that is due after some ticks of frames or real time. Looks at the quick lists are left to whoever has the
+    /// time.
     pub(super) fn on_tick(&mut self, ticks: u64) {
+        self.on_tick_of_frees(ticks);
+        self.look_later(ticks);
+    }
+
+    /// Does the work that is due after some ticks, whatever they count.
+    pub(super) fn on_tick_of_frees(&mut self, ticks: u64) {
         // After 64 ticks nearly nothing is left of the busiest frame, so a long pause need not cost a long loop.
         (0..ticks.min(64)).for_each(|_| self.flow.tick());
         let period = self.clock.period();
         self.sets.iter_mut().for_each(|set| set.history.begin_period(period));
-        self.flush_idle_ranges(ticks);
     }
 }

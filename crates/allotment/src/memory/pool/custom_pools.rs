@@ -76,6 +76,7 @@ impl<D: Device> PoolSlot<D> {
             return Err(AwaitedBlock::Any);
         }
         guard.iter_mut().for_each(PoolState::emit_destroyed);
+        guard.iter_mut().for_each(PoolState::end_active);
         let state = guard.take();
         // Statistics read the counters without the lock, and the slot has no pool from here on.
         self.counters.iter().for_each(|counters| counters.store(&Statistics::default()));

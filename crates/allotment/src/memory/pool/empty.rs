@@ -18,7 +18,6 @@ use super::{PoolSlot, PoolState};
 use crate::choices::blocks::EmptyBlockPolicy;
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::memory::block_set::{EmptyBlock, Role};
-use crate::memory::time::Moment;
 use crate::sync::locked;
 
 /// Ticks after which an unused empty block may be freed as surplus, and before the pool grows further.
@@ -61,19 +60,20 @@ pub(super) enum FrameEnd<D: Device> {
 /// What is taken out is returned to the driver by the caller, without the lock: other threads allocate from the pool meanwhile.
 impl<D: Device> PoolSlot<D> {
     /// Counts the end of a frame, and takes out a block that the policy does not keep where `takes` says so.
-    pub(super) fn end_frame(&self, now: Option<Moment>, takes: TakesUnwanted) -> FrameEnd<D> {
+    pub(super) fn end_frame(&self, takes: TakesUnwanted) -> FrameEnd<D> {
         let mut guard = locked(&self.state);
         let Some(state) = guard.as_mut() else { return FrameEnd::NothingIsEmpty };
         state.count_frames();
-        now.into_iter().for_each(|now| state.use_of_shard.look(now.tick));
+        state.look_now();
+        state.look_at_use();
         let has_empty = state.has_empty_blocks();
         if !has_empty || takes == TakesUnwanted::No {
-            state.rest_if_settled(has_empty);
+            state.end_visit(has_empty);
             return if has_empty { FrameEnd::HasEmpty } else { FrameEnd::NothingIsEmpty };
         }
         let unwanted = state.take_unwanted();
         state.store_counters(self);
-        state.rest_if_settled(unwanted.is_some());
+        state.end_visit(unwanted.is_some());
         unwanted.map_or(FrameEnd::HasEmpty, FrameEnd::Took)
     }
 
@@ -90,6 +90,7 @@ impl<D: Device> PoolSlot<D> {
     fn take(&self, take: impl FnOnce(&mut PoolState<D>) -> Option<OwnedMemory<D>>) -> Option<OwnedMemory<D>> {
         let mut guard = locked(&self.state);
         let state = guard.as_mut()?;
+        state.wake();
         let memory = take(state);
         state.store_counters(self);
         memory
@@ -303,6 +304,7 @@ impl<D: Device> PoolState<D> {
     /// Begins or extends a reservation: the pool frees no block for the ticks of its empty-block policy.
     pub(super) fn hold_reserve(&mut self) {
         self.wake();
+        self.watch();
         self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.frames.max(1));
     }
 }

@@ -1,5 +1,6 @@
 //! The way back: an allocation is freed, the ticks that frees and frame ends count, and the reset of a pool.
 
+use super::clock::TICKS_PER_LOOK;
 use super::{PoolSlot, PoolState};
 use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
@@ -165,7 +166,12 @@ impl<D: Device> PoolState<D> {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
         if ticked {
-            self.on_tick(1);
+            self.on_tick_of_frees(1);
+            self.look_later(TICKS_PER_LOOK);
+            self.look_now();
+        }
+        if emptied {
+            self.watch();
         }
         // No other request may use such memory, so there is no reason to cache it.
         let block = range.block;

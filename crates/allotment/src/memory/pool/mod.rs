@@ -190,7 +190,9 @@ impl<D: Device> PoolSlot<D> {
 
     /// Takes the pool out of its slot, with all that it has.
     pub(super) fn take_pool(&self) -> Option<PoolState<D>> {
-        locked(&self.state).take()
+        let mut guard = locked(&self.state);
+        guard.iter_mut().for_each(PoolState::end_active);
+        guard.take()
     }
 
     /// Returns true if the pool has memory objects. Reads counters without the lock, so the answer may be outdated.
@@ -256,7 +258,7 @@ impl<D: Device> PoolState<D> {
             labels: Chunks::new(),
             next_records: Ahead::new(),
             clock: Clock::default(),
-            rest: Rest::default(),
+            rest: Rest::beginning(active),
             active: Arc::clone(active),
             use_of_shard: UseOfShard::default(),
             waiting: 0,

@@ -192,6 +192,7 @@ impl<D: Device> PoolState<D> {
     /// Adds an empty block, for any later request.
     pub(super) fn add_empty(&mut self, slot: &PoolSlot<D>, set: usize, memory: OwnedMemory<D>, role: Role) {
         self.add_block(set, memory, role);
+        self.watch();
         slot.counters[set].store(&self.sets[set].statistics);
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use allotment_suballoc::Alignment;
 
-use super::active::ActivePools;
+use super::active::{ActivePools, Turn};
 use super::allocator_desc::AllocatorDesc;
 use super::empty::{FrameEnd, TakesUnwanted};
 use super::growth_ahead::BlockGrowth;
@@ -173,12 +173,13 @@ impl<D: Device> Pools<D> {
         let mut unwanted = None;
         let grows_ahead = self.grows_ahead();
         self.active.count_frame();
-        passed.into_iter().for_each(|now| self.active.note_moment(now));
-        self.active.each(|index| {
+        // Frames count from here on, though none did when the clock was read before the first one.
+        passed.into_iter().for_each(|now| self.active.note_moment(Moment { in_frames: true, ..now }));
+        self.active.each(self.turn(), |index| {
             let Some(slot) = self.slots.get(index) else { return };
             let takes =
                 if grows_ahead || unwanted.is_some() { TakesUnwanted::No } else { TakesUnwanted::Yes };
-            match slot.end_frame(passed, takes) {
+            match slot.end_frame(takes) {
                 FrameEnd::Took(memory) => unwanted = Some(memory),
                 FrameEnd::HasEmpty if grows_ahead => self.request_maintenance(),
                 FrameEnd::HasEmpty | FrameEnd::NothingIsEmpty => {}
@@ -191,7 +192,7 @@ impl<D: Device> Pools<D> {
     /// have all the room that they want, and no block to free.
     pub(crate) fn each_to_maintain(&self, now: Moment, mut visit: impl FnMut(&PoolSlot<D>)) {
         self.active.note_moment(now);
-        self.active.each(|index| {
+        self.active.each(Turn::ALL, |index| {
             self.slots.get(index).filter(|slot| slot.has_memory()).into_iter().for_each(&mut visit);
         });
     }
@@ -201,7 +202,7 @@ impl<D: Device> Pools<D> {
     pub(crate) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
         self.active.note_moment(now);
-        self.active.each(|index| {
+        self.active.each(self.turn(), |index| {
             let Some(slot) = self.slots.get(index) else { return };
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { return };
@@ -217,10 +218,17 @@ impl<D: Device> Pools<D> {
                 may_have_more = false;
                 state.store_counters(slot);
             }
-            state.rest_if_settled(may_have_more);
+            state.end_visit(may_have_more);
         });
         unwanted
     }
+
+    /// Returns whose turn it is: that of all pools while events are read. See [`active`](super::active).
+    fn turn(&self) -> Turn {
+        let turn = self.active.take_turn();
+        if self.events.is_read() { Turn::ALL } else { turn }
+    }
+
     /// Creates the default pool at an index.
     pub(super) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
         let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());

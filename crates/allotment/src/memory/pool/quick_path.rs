@@ -17,9 +17,6 @@ use crate::sync::locked;
 /// once, few enough that the first is still in its caches when the last was read.
 const TOGETHER: usize = 32;
 
-/// The most classes of quick lists that are looked at in one call, however much time has passed since the last one.
-const LOOKS: u64 = 4;
-
 /// A record and its generation, in one word.
 ///
 /// As a pair they would be returned through memory: written in two halves, and read back as a whole at once, for which the
@@ -107,6 +104,7 @@ impl<D: Device> PoolState<D> {
         slot.counters[set].store_live(&blocks.statistics);
         if was_empty {
             // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
+            self.wake();
             self.clock.used(self.used());
         }
         // Labels are a cache line apart; most allocations have none.
@@ -183,10 +181,11 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Looks at a few classes of waiting ranges of each set, and returns what no request needed to the blocks.
-    pub(super) fn flush_idle_ranges(&mut self, ticks: u64) {
+    /// Looks at so many classes of waiting ranges of each set, and returns what no request needed to the blocks.
+    pub(super) fn flush_idle_ranges(&mut self, looks: u64) {
         for set in 0..self.sets.len() {
-            for _ in 0..ticks.min(LOOKS) {
+            // Each class once: of a second look everything would seem idle.
+            for _ in 0..self.sets[set].quick.classes_in_use(looks) {
                 let mut records = [0; DEPTH];
                 let popped = self.sets[set].quick.pop_idle(&mut records);
                 self.join_with_neighbours(set, &records[..popped]);
