@@ -17,6 +17,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Time of an operation with warm blocks, on one thread and on two
     Device(DeviceArgs),
+    /// Time to create and destroy a buffer with memory, by each contender's own calls
+    Buffers(BuffersArgs),
     /// Memory reserved for recorded or generated traffic
     Traces(TracesArgs),
     /// Driver calls of a hundred identical frames
@@ -81,6 +83,15 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_delimiter = ',', default_value = "1000,10000",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) live: Vec<u32>,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct BuffersArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Batches of 256 buffers for each way; the median is printed
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batches: u32,
 }
 
 #[derive(Debug, Parser)]
@@ -249,7 +260,7 @@ pub(crate) struct GrowthArgs {
     /// Run only the part with this name: `calls` or `waits`
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
-    /// Pools that no request uses
+    /// Pools, idle ones and such in use
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) pools: u32,
     /// Blocks of a pool

@@ -6,6 +6,7 @@
 //!   vulkan/      the device; meters that count the memory that each contender allocates from the driver
 //!   contender/   one allocator per file, behind one trait
 //!   device/      time of an operation: warm blocks, random traffic, one and two threads
+//!   buffers/     time to create and destroy a buffer with memory, in each contender's own way
 //!   traces/      recorded traffic: how much memory each contender reserves for it
 //!   steady       driver calls of identical frames
 //!   bandwidth/   the machine's best transfer rates, and the library's share of them
@@ -32,6 +33,7 @@ mod output;
 
 mod args;
 mod bandwidth;
+mod buffers;
 mod clock;
 mod contender;
 mod defrag;
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
     };
     end(match &args.command {
         Command::Device(args) => device::run(args),
+        Command::Buffers(args) => buffers::run(args),
         Command::Traces(args) => traces::run(args),
         Command::Steady(args) => steady::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),

@@ -1,6 +1,6 @@
 //! The crate `gpu-allocator`, behind a mutex, which programs with several threads need.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use gpu_allocator::vulkan::{
@@ -41,10 +41,15 @@ impl GpuAllocator {
         Ok(Self { allocator: Mutex::new(allocator), _gpu: Arc::clone(gpu) })
     }
 
+    /// Locks gpu-allocator's own allocator.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Allocator> {
+        self.allocator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the bytes of its blocks, by its own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
-        self.allocator.lock().unwrap_or_else(PoisonError::into_inner).capacity()
+        self.lock().capacity()
     }
 }
 
@@ -71,13 +76,11 @@ impl Contender for GpuAllocator {
             linear: request.kind == Kind::Buffer,
             allocation_scheme: AllocationScheme::GpuAllocatorManaged,
         };
-        let mut allocator = self.allocator.lock().unwrap_or_else(PoisonError::into_inner);
-        allocator.allocate(&desc).map_err(Refusal::new)
+        self.lock().allocate(&desc).map_err(Refusal::new)
     }
 
     fn free(&self, token: Allocation) -> Result<(), Refusal> {
-        let mut allocator = self.allocator.lock().unwrap_or_else(PoisonError::into_inner);
-        allocator.free(token).map_err(Refusal::new)
+        self.lock().free(token).map_err(Refusal::new)
     }
 
     fn reading(&self) -> Reading {

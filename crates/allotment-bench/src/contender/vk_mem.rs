@@ -66,6 +66,11 @@ impl VkMem {
         Ok(Self { pool: None, allocator: Arc::new(allocator), meter, _gpu: Arc::clone(gpu) })
     }
 
+    /// Returns VMA's own allocator.
+    pub(crate) fn allocator(&self) -> &Allocator {
+        &self.allocator
+    }
+
     /// Returns the bytes of blocks and dedicated memory, by VMA's own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {

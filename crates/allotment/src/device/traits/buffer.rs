@@ -100,6 +100,16 @@ pub unsafe trait BufferDevice: MemoryDevice {
     #[doc(alias("vmaFindMemoryTypeIndexForBufferInfo", "find_memory_type_index_for_buffer_info"))]
     fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
 
+    /// Returns what memory for a new buffer has to meet: its [requirements](Self::buffer_requirements), or more bytes, where that
+    /// saves a call of the driver. The same for each buffer of this description.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`buffer_requirements`](Self::buffer_requirements).
+    fn new_buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        self.buffer_requirements(info)
+    }
+
     /// Creates a buffer and binds it to existing memory.
     ///
     /// # Errors

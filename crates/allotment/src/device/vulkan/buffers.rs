@@ -2,7 +2,8 @@
 
 use ash::vk;
 
-use super::families::Families;
+use super::buffer_classes::BufferClasses;
+use super::families::{Families, ROOM};
 use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
@@ -295,9 +296,10 @@ impl Shared {
         let largest = (!sparse).then_some(self.properties.limits.max_allocation_size);
         DescriptionLimit::check_buffer(raw.size, self.max_buffer_size, largest)?;
         self.check_usage(unchecked.unwrap_or(0))?;
-        let own_families = families.list();
-        if !own_families.is_empty() {
-            raw = raw.queue_family_indices(&own_families);
+        let mut room;
+        if families != Families::NONE {
+            room = ROOM;
+            raw = raw.queue_family_indices(families.list(&mut room));
         }
         if every_queue && self.families.len() > 1 {
             raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);
@@ -423,6 +425,26 @@ unsafe impl BufferDevice for Device {
             // Without maintenance4, only an existing object has requirements to query.
             Ok(device.temporary_requirements(device.create_unbound_buffer(raw)?))
         })?
+    }
+
+    fn new_buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        let device = &*self.shared;
+        let class = BufferClasses::of(&info.raw).filter(|_| info.shared_as.is_empty());
+        let Some(class) = class.filter(|_| device.maintenance4.is_some()) else {
+            return self.buffer_requirements(info);
+        };
+        let size = info.raw.size;
+        if let Some(known) = device.buffer_classes.requirements(class, size) {
+            // What is refused is refused each time.
+            device.with_buffer_info(info, |_| ())?;
+            debug_assert!(
+                self.buffer_requirements(info).is_ok_and(|it| Requirements { size: known.size, ..it } == known
+                    && it.size <= known.size),
+                "the driver does not keep to the guarantees of maintenance4"
+            );
+            return Ok(known);
+        }
+        Ok(device.buffer_classes.learn(class, size, self.buffer_requirements(info)?))
     }
 
     unsafe fn create_buffer(

@@ -10,6 +10,9 @@ const MOST: u32 = u64::BITS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Families(u64);
 
+/// Room for a list of all families that are stored.
+pub(super) const ROOM: [u32; MOST as usize] = [0; MOST as usize];
+
 impl Families {
     /// No list.
     pub(super) const NONE: Self = Self(0);
@@ -37,9 +40,15 @@ impl Families {
         families.len() < 2 || families.iter().all(has)
     }
 
-    /// Returns the families in ascending order.
-    pub(super) fn list(self) -> Vec<u32> {
-        (0..MOST).filter(|family| self.0 & 1 << family != 0).collect()
+    /// Returns the families in ascending order, in `room`.
+    pub(super) fn list(self, room: &mut [u32; MOST as usize]) -> &[u32] {
+        let (mut left, mut count) = (self.0, 0);
+        while left != 0 {
+            room[count] = left.trailing_zeros();
+            left &= left - 1;
+            count += 1;
+        }
+        &room[..count]
     }
 }
 
@@ -53,7 +62,7 @@ mod tests {
             // SAFETY: the list has as many families as it says.
             unsafe { Families::NONE.or(vk::SharingMode::CONCURRENT, list.as_ptr(), list.len() as u32) }
         };
-        assert_eq!(of(&[63, 0, 2]).unwrap().list(), [0, 2, 63]);
+        assert_eq!(of(&[63, 0, 2]).unwrap().list(&mut { ROOM }), [0, 2, 63]);
         assert_eq!(of(&[1, 64]), None);
         assert!(of(&[63, 0, 2]).unwrap().includes(&[0, 63]));
         assert!(!of(&[63, 0, 2]).unwrap().includes(&[0, 1]));
@@ -61,6 +70,6 @@ mod tests {
         assert!(Families::NONE.includes(&[5]), "of a device with queues of one family");
         // SAFETY: exclusive sharing ignores the list.
         let exclusive = unsafe { Families::NONE.or(vk::SharingMode::EXCLUSIVE, core::ptr::null(), 7) };
-        assert_eq!(exclusive.unwrap().list(), [0; 0]);
+        assert_eq!(exclusive.unwrap().list(&mut { ROOM }), [0; 0]);
     }
 }

@@ -3,7 +3,7 @@
 use ash::vk;
 
 use super::copies::UNUSABLE_LAYOUTS;
-use super::families::Families;
+use super::families::{Families, ROOM};
 use super::formats::texel_layout;
 use super::host_copies::is_planar;
 use super::resources::{shared_by_chain, transfer_usage};
@@ -590,9 +590,10 @@ impl Shared {
         f: impl FnOnce(&vk::ImageCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
         let ImageInfo { mut raw, shared_as, families, every_queue, unchecked } = *info;
-        let own_families = families.list();
-        if !own_families.is_empty() {
-            raw = raw.queue_family_indices(&own_families);
+        let mut room;
+        if families != Families::NONE {
+            room = ROOM;
+            raw = raw.queue_family_indices(families.list(&mut room));
         }
         if every_queue && self.families.len() > 1 {
             raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);

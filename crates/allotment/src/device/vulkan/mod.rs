@@ -38,6 +38,7 @@
 //! ```
 
 mod budget;
+mod buffer_classes;
 mod buffers;
 mod commands;
 mod copies;
@@ -89,6 +90,7 @@ pub use supported::{FeatureStructure, Supported};
 
 use super::budget::Budgets;
 use super::ledger::Ledger;
+use buffer_classes::BufferClasses;
 use buffers::Addresses;
 use desc::NEEDS_VULKAN_1_1;
 use descriptors::Descriptors;
@@ -126,6 +128,7 @@ struct Shared {
     /// The families of all queues, each once, in ascending order.
     families: Vec<u32>,
     maintenance4: Option<Maintenance4>,
+    buffer_classes: BufferClasses,
     host_copies: Option<HostCopies>,
     requirements: RequirementsOf,
     addresses: Option<Addresses>,
@@ -247,6 +250,7 @@ impl Device {
             shares_memory: AtomicBool::new(false),
             families,
             maintenance4,
+            buffer_classes: BufferClasses::default(),
             host_copies,
             requirements: RequirementsOf::new(&instance, &desc.device, version, enabled),
             addresses: Addresses::of(&instance, &desc.device, version, enabled),

@@ -50,6 +50,10 @@ pub trait Class<D: Device> {
     ) -> Result<Self::Info<'static>, TransferUsage>;
     /// Returns the memory requirements.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
+    /// Returns what memory for a new resource has to meet.
+    fn new_requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError> {
+        Self::requirements(device, info)
+    }
     /// Creates a resource bound to existing memory.
     ///
     /// # Safety
@@ -231,6 +235,10 @@ impl<D: Device> Class<D> for Buffers {
 
     fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         device.buffer_requirements(info)
+    }
+
+    fn new_requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        device.new_buffer_requirements(info)
     }
 
     unsafe fn create(

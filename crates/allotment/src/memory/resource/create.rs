@@ -112,7 +112,7 @@ impl<D: Device> Allocator<D> {
         memory_options: Option<&D::MemoryOptions>,
     ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
-        let requirements = C::requirements(device, info).map_err(ResourceError::from)?;
+        let requirements = C::new_requirements(device, info).map_err(ResourceError::from)?;
         let mut movability = options.movability;
         // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
         let pinned = options.clone().with_movability(Movability::Pinned);
@@ -151,7 +151,7 @@ impl<D: Device> Allocator<D> {
         room: impl FnOnce(&AllocationRequest<'_>) -> Result<Allocation, ResourceError>,
     ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
         let named = |error: ResourceError| error.of(options.short_name());
-        let requirements = C::requirements(self.device(), info).map_err(|error| named(error.into()))?;
+        let requirements = C::new_requirements(self.device(), info).map_err(|error| named(error.into()))?;
         let pinned = options.clone().with_movability(Movability::Pinned);
         let mover = options.mover();
         let request = &AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
