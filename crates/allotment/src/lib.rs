@@ -80,6 +80,7 @@ pub mod descriptor;
 pub mod device;
 pub mod events;
 pub mod gpu;
+mod hash;
 pub mod lifetime;
 mod log;
 pub mod memory;

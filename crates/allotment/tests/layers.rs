@@ -6,7 +6,7 @@ use std::{fs, io};
 /// The layers from the bottom up: files and folders of `src`. What stands in one line does not import each other, but for the
 /// first.
 const LAYERS: &[&[&str]] = &[
-    &["chunks", "log", "shrinkable_table", "slab", "sync", "table"],
+    &["chunks", "hash", "log", "shrinkable_table", "slab", "sync", "table"],
     &["device"],
     &["choices"],
     &["events", "lifetime"],

@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
-use super::sampler_key::{SamplerKey, Seed};
+use super::sampler_key::SamplerKey;
 use super::shader_visible_heap::ShaderVisibleHeap;
 use super::slots::DescriptorSlot;
 use crate::device::{DescriptorDevice, SamplerDesc, ShaderVisibleHeapType};
+use crate::hash::Seed;
 use crate::lifetime::{Reclaimed, ReleaseQueue};
 use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors};
 use crate::slab::Slab;
@@ -174,7 +175,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
 
 impl<D: DescriptorDevice> Entries<D> {
     fn new() -> Self {
-        Self { indices: HashMap::with_hasher(Seed::random()), samplers: Slab::new(), round: 0 }
+        Self { indices: HashMap::default(), samplers: Slab::new(), round: 0 }
     }
 
     /// Adds a user to the sampler of a description, if there is one. Returns its index and slot.

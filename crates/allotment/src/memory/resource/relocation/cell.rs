@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::device::{Device, DeviceError, MemoryProperties, TimelinePoint};
+use crate::hash::Seed;
 use crate::lifetime::Owned;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
@@ -26,7 +27,7 @@ pub enum Member<D: Device> {
 
 /// The resources of a defragmenter by their allocations, whose ids never change; each with its custom pool, if it has
 /// one.
-type List<D> = HashMap<AllocationId, (Member<D>, Option<Pool>)>;
+type List<D> = HashMap<AllocationId, (Member<D>, Option<Pool>), Seed>;
 
 /// The resources of a defragmenter. Lives as long as it or any of them, and so does the id of their mover.
 pub(super) struct Members<D: Device> {
@@ -100,7 +101,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         let id = resource.allocation().id();
         // A queue could not both read the old place and write the new one, which is in the same memory type.
         let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
-        let memory_type = resource.info().memory_type;
+        let memory_type = resource.location().memory_type;
         let found = resource.allocator().device().properties().memory_type(memory_type);
         let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
         let movability = if is_one_way { Movability::Pinned } else { movability };
