@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device, ImageDesc, ImageDevice as _, MemoryDevice as _, MemoryHeapIndex,
-    MemoryTypeIndex, Requirements,
+    BufferDesc, BufferDevice as _, DedicatedNeed, Device, ImageDesc, ImageDevice as _, MemoryDevice as _,
+    MemoryHeapIndex, MemoryTypeIndex, Requirements,
 };
 use allotment::memory::blocks::{ManualTime, TimeSource};
 use allotment::memory::reports::LeakHandler;
@@ -163,9 +163,9 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
                         (real.create_image(&desc.into(), &options).map(Made::Image), requirements)
                     }
                     None => {
-                        let desc = BufferDesc::new(resource.size());
-                        let requirements = gpu.requirements(resource.size());
-                        (real.create_buffer(&desc.into(), &options).map(Made::Buffer), requirements)
+                        let desc = BufferDesc::new(resource.size()).into();
+                        let requirements = gpu.device().new_buffer_requirements(&desc).unwrap();
+                        (real.create_buffer(&desc, &options).map(Made::Buffer), requirements)
                     }
                 };
                 let made = made.unwrap();
