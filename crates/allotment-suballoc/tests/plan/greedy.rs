@@ -152,6 +152,17 @@ fn a_pinned_item_stays_and_the_others_go_around_it() {
 }
 
 #[test]
+fn what_can_be_lower_is_placed_before_what_its_alignment_lifts() {
+    let items = [
+        (Item::new(4).pinned_at(0), 0..1),
+        (Item::new(8).aligned(Alignment::new(8).unwrap()), 0..2),
+        (Item::new(4), 0..1),
+    ];
+    let plan = greedy(&Problem::from_intervals(items).unwrap(), u64::MAX);
+    assert!(plan.offsets().eq([Some(0), Some(8), Some(4)]));
+}
+
+#[test]
 fn a_check_names_what_is_wrong() {
     let two = |size: u64, second: u64| {
         Problem::from_intervals([(Item::new(size), 0..2), (Item::new(4), second..3)]).unwrap()

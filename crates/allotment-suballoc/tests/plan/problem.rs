@@ -2,7 +2,7 @@
 
 use core::iter::once;
 
-use allotment_suballoc::plan::{Item, PlanError, Problem, ProblemError};
+use allotment_suballoc::plan::{Item, Plan, PlanError, Problem, ProblemError, Solver};
 use allotment_suballoc::{Alignment, MAX_SIZE};
 use proptest::prelude::*;
 
@@ -26,6 +26,8 @@ proptest! {
         let mut live = vec![Vec::new(); problem.section_count()];
         for item in 0..set.len() {
             prop_assert!(sections(item).is_sorted_by(|a, b| a < b));
+            let ranges: Vec<_> = problem.sections_of(item).collect();
+            prop_assert!(ranges.windows(2).all(|two| two[0].end < two[1].start), "none touches the next");
             sections(item).iter().for_each(|&section| live[section].push(item));
             for other in 0..set.len() {
                 let together = naive::conflict(&set[item].1, &set[other].1);
@@ -75,6 +77,25 @@ fn what_conflicts_at_several_times_is_in_the_bound_also_among_many_others() {
     let in_turn = |first: u64| (0..100_000).map(move |at| first + at * 2..first + at * 2 + 1);
     let two = [0, 1].map(|first| (Item::new(MAX_SIZE), in_turn(first)));
     assert_eq!(Problem::new(two).unwrap().lower_bound(), MAX_SIZE);
+}
+
+#[test]
+fn a_bound_whose_search_was_too_long_is_one_still() {
+    let mut random = cut::Rng::new(7);
+    let set: naive::Set = (0..900)
+        .map(|_| {
+            let range = |start: u64, length: u64| start..start + length;
+            let lifetime = (0..3).map(|_| range(random.below(1000), 1 + random.below(30))).collect();
+            (Item::new(1 + random.below(100)), lifetime)
+        })
+        .collect();
+    let problem = Problem::new(set.iter().cloned()).unwrap();
+    let mut plan = Plan::new();
+    Solver::new().greedy(&problem, u64::MAX, &mut plan);
+    naive::check(&set, &problem, &plan, u64::MAX);
+    let live = |time: u64| set.iter().filter(move |(_, life)| life.iter().any(|it| it.contains(&time)));
+    let most = (0..1030).map(|time| live(time).map(|(item, _)| item.size).sum::<u64>()).max();
+    assert!(most.unwrap() <= problem.lower_bound() && problem.lower_bound() <= plan.peak());
 }
 
 #[test]

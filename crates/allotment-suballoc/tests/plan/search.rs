@@ -100,6 +100,25 @@ fn a_rectangle_that_was_cut_is_put_together_again() {
     }
 }
 
+/// The search computes in the unit that divides all sizes.
+#[test]
+fn a_pin_that_the_unit_of_the_sizes_does_not_divide_stays_where_it_is() {
+    let mut improved = 0;
+    for seed in 0..10 {
+        let mut set = cut::guillotine(seed, 40, 1 << 16, 1 << 16);
+        set.iter_mut().for_each(|(item, _)| item.size *= 3);
+        let after = (1 << 16) + 1;
+        set.push((Item::new(3).pinned_at(1), core::iter::once(after..after + 1).collect()));
+        let problem = Problem::new(set.iter().cloned()).unwrap();
+        let mut greedy = Plan::new();
+        Solver::new().greedy(&problem, u64::MAX, &mut greedy);
+        let plan = search(&problem, u64::MAX, 20_000);
+        naive::check(&set, &problem, &plan, u64::MAX);
+        improved += u32::from(plan.peak() < greedy.peak());
+    }
+    assert!(improved > 0, "the greedy plans are as good");
+}
+
 /// A limit below which the greedy solver leaves something out.
 #[test]
 fn a_search_places_what_the_greedy_solver_leaves_out() {
