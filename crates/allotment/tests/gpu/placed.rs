@@ -14,7 +14,8 @@ use allotment::gpu::GpuDesc;
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::reports::{CallSites, LeakHandler, LeakReport};
 use allotment::memory::{
-    AccessError, Buffer, GroupError, Image, Memory, OwningAllocator, ResourceError, Transfer,
+    AccessError, Buffer, Dedicated, GroupError, Image, Memory, Movability, OwningAllocator, ResourceError,
+    Transfer,
 };
 use allotment::upload::{ReadError, UploadError};
 use allotment::{
@@ -853,4 +854,109 @@ fn members_of_a_group_are_all_active_wherever_kinds_and_atoms_are_kept_apart() {
         drop((memory, buffers, images));
         rig.finish();
     }
+}
+
+#[test]
+fn members_of_a_group_share_no_atom_of_memory_that_is_flushed() {
+    let rig = Rig::on("mobile-atom-256", GpuDesc::default());
+    let mut options = MemoryUsage::Upload.with_name("cached");
+    options.required = allotment::device::MemoryProperties::HOST_CACHED;
+    let needs = [(); 3].map(|()| rig.device.buffer_requirements(&BufferDesc::new(100)).unwrap());
+    let (memory, offsets) = rig.gpu.allocate_group(&needs, &options).unwrap();
+    let members: Vec<_> = offsets.iter().map(|&at| rig.buffer_in(&memory, at, 100, "one")).collect();
+    assert!(members.iter().all(|member| member.is_active()), "at {offsets:?}");
+    let atom = rig.device.profile().limits.non_coherent_atom_size.get();
+    assert!(members.iter().all(|member| member.info().offset % atom == 0));
+    drop((memory, members));
+    rig.finish();
+}
+
+#[test]
+fn what_is_placed_counts_in_the_category_of_its_memory() {
+    let rig = Rig::new();
+    let options = MemoryUsage::GpuOnly.with_name("shared").with_category("targets");
+    let memory = rig.gpu.allocate_memory(&any_kind(8 * KIB), &options).unwrap();
+    let buffer = rig.buffer_in(&memory, 0, KIB, "one");
+    assert_eq!(buffer.info().category, "targets");
+    let leaks = LeakReport::of_device(&rig.device).leaks;
+    assert!(leaks.iter().all(|leak| leak.category == "targets"), "{leaks:?}");
+    drop((memory, buffer));
+    rig.finish();
+}
+
+#[test]
+fn an_activation_is_over_with_its_own_work_and_not_with_that_of_one_before() {
+    let rig = Rig::new();
+    let [first, second] = overlapping(&rig, MemoryUsage::GpuOnly);
+    let before = rig.gpu.record("uses the first one");
+    assert!(second.activate().unwrap().needs_barrier);
+    assert!(first.activate().unwrap().needs_barrier);
+    let between = rig.gpu.record("uses the first one again");
+    assert!(second.activate().unwrap().needs_barrier);
+    drop(before);
+    rig.gpu.reclaim();
+    let refused = rig.gpu.uploads().write_buffer(&second, 0, &[2; 64]).unwrap_err();
+    assert!(matches!(refused, UploadError::Access(AccessError::Unsettled { .. })), "{refused}");
+    drop(between);
+    rig.gpu.reclaim();
+    rig.gpu.uploads().write_buffer(&second, 0, &[2; 64]).unwrap();
+    drop((first, second));
+    rig.finish();
+}
+
+#[test]
+fn what_is_destroyed_has_no_bytes_in_the_name_of_a_later_one() {
+    let rig = Rig::new();
+    // Each begins where its memory object begins.
+    let options = MemoryUsage::GpuOnly.with_name("shared").with_dedicated(Dedicated::Always);
+    let memories = [(); 2].map(|()| rig.gpu.allocate_memory(&Requirements::new(8 * KIB), &options).unwrap());
+    let [kept, gone] =
+        [(4, "kept"), (0, "gone")].map(|(at, name)| rig.buffer_in(&memories[0], at * KIB, 4 * KIB, name));
+    drop(gone);
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    // It has the record of the one that is gone.
+    let elsewhere = rig.buffer_in(&memories[1], 0, 4 * KIB, "elsewhere");
+    let later = rig.buffer_in(&memories[0], 0, 4 * KIB, "later");
+    assert!(elsewhere.is_active() && later.is_active());
+    assert!(!later.activate().unwrap().needs_barrier, "it is alone in its bytes");
+    drop((memories, kept, elsewhere, later));
+    rig.finish();
+}
+
+#[test]
+fn an_image_whose_first_activation_needs_a_barrier_has_lost_its_state_by_it() {
+    let rig = Rig::new();
+    let needs = rig.device.image_requirements(&image_of(64)).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("targets");
+    let requirements = Requirements { size: 2 * needs.size, ..needs };
+    let memory = rig.gpu.allocate_memory(&requirements, &options).unwrap();
+    let image = |at, name| rig.gpu.create_image_in(&memory, at, &image_of(64), name).unwrap();
+    let over_both = image(needs.size / 2, "over both");
+    let high = image(needs.size, "high");
+    assert!(high.activate().unwrap().needs_barrier);
+    // Nothing active is where it is, but something was.
+    let low = image(0, "low");
+    assert!(low.is_active());
+    // SAFETY: no queue uses it, and it is never read.
+    unsafe { low.set_state(()) };
+    assert_eq!(low.state(), Some(()));
+    assert!(low.activate().unwrap().needs_barrier);
+    assert_eq!(low.state(), None);
+    drop((memory, over_both, high, low));
+    rig.finish();
+}
+
+#[test]
+fn memory_is_pinned_whatever_its_options_say_since_the_program_knows_the_places_in_it() {
+    let rig = Rig::new();
+    let options = MemoryUsage::GpuOnly.with_name("shared").with_movability(Movability::Copied);
+    let memory = rig.gpu.allocate_memory(&any_kind(8 * KIB), &options).unwrap();
+    let buffer = rig.buffer_in(&memory, 0, KIB, "one");
+    assert_eq!(
+        (memory.info().movability, buffer.info().movability),
+        (Movability::Pinned, Movability::Pinned)
+    );
+    drop((memory, buffer));
+    rig.finish();
 }

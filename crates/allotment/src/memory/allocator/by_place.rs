@@ -88,6 +88,16 @@ mod tests {
     }
 
     #[test]
+    fn one_is_found_by_its_first_byte_and_by_its_last_one_alone() {
+        for length in 1..70 {
+            let mut by_place = ByPlace::default();
+            by_place.insert(&(100..100 + length), 7);
+            let is_found = |bytes: Range<u64>| by_place.near(bytes).eq([7]);
+            assert!(is_found(90..101) && is_found(99 + length..200), "of {length} bytes");
+        }
+    }
+
+    #[test]
     fn small_ones_are_found_quickly_beside_one_over_all() {
         let mut by_place = ByPlace::default();
         by_place.insert(&(0..1 << 20), 0);

@@ -243,6 +243,11 @@ mod tests {
                     prop_assert!(apart, "{a:?} at {a_offset}, {b:?} at {b_offset}");
                 }
             }
+            // The pages are those of the memory object.
+            let mut kinds = members.iter().map(|needs| (needs.kind.is_optimal(), needs.kind == ResourceKind::Unknown));
+            let is_mixed = kinds.any(|kind| kind.1 || kind != (members[0].kind.is_optimal(), false));
+            let unit = if is_mixed && members.len() > 1 { distances.page } else { 1 };
+            prop_assert!(all.alignment.get() >= unit.max(distances.atom));
             // Not more than one gap for each member, and one page; one for each that may be either.
             let either = members.iter().filter(|needs| needs.kind == ResourceKind::Unknown).count() as u64;
             let bytes: u64 = members.iter().map(|needs| needs.size.max(1)).sum();
