@@ -7,24 +7,24 @@ use allotment::transient::HeapLimits;
 use crate::rig::{QUEUE, Rig, plan_of};
 
 /// Names and sizes of a frame's buffers.
-type Kind = [(&'static str, u64)];
+pub(crate) type Kind = [(&'static str, u64)];
 
 /// Plans a frame, and returns how many calls of the driver that took.
-fn calls_of(rig: &mut Rig, kind: &Kind) -> u64 {
+pub(crate) fn calls_of(rig: &mut Rig, kind: &Kind) -> u64 {
     let before = rig.device.fallible_calls();
     plan_of(rig, &[], kind).unwrap();
     rig.device.fallible_calls() - before
 }
 
 /// Frames of four kinds: each has a buffer of its own beside one that all have.
-const KINDS: [(&Kind, u64); 4] = [
+pub(crate) const KINDS: [(&Kind, u64); 4] = [
     (&[("lit", 4096), ("clouds", 1 << 20)], 4096 + (1 << 20)),
     (&[("lit", 4096), ("depth", 8192)], 12288),
     (&[("lit", 4096), ("shadows", 65536)], 4096 + 65536),
     (&[("lit", 4096), ("probes", 256)], 4096 + 256),
 ];
 
-fn allocated(rig: &Rig) -> u64 {
+pub(crate) fn allocated(rig: &Rig) -> u64 {
     rig.gpu.wait_idle().unwrap();
     rig.gpu.reclaim();
     let allocated = rig.gpu.allocator().statistics().allocation_bytes;

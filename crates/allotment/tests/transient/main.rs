@@ -9,6 +9,7 @@ mod counting;
 mod frames;
 mod heap;
 mod in_turn;
+mod memory;
 mod plans;
 mod random;
 mod rig;

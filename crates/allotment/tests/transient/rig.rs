@@ -35,7 +35,11 @@ impl Rig {
     }
 
     pub(crate) fn on(profile: &str, limits: HeapLimits) -> Self {
-        let device = SimulatedGpu::new(Profile::named(profile).unwrap());
+        Self::of(Profile::named(profile).unwrap(), limits)
+    }
+
+    pub(crate) fn of(profile: Profile, limits: HeapLimits) -> Self {
+        let device = SimulatedGpu::new(profile);
         let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
         let heap = gpu.transient_heap(limits);
         Self { device, gpu, heap, filled: Vec::new(), next_fill: 0, reads: Vec::new() }
