@@ -226,7 +226,7 @@ fn of_gpu_allocator<'a>(gpu: &'a Arc<Gpu>, contender: &'a GpuAllocator) -> Resul
 }
 
 fn of_the_allocator(gpu: &Arc<Gpu>) -> Result<Way<'_>, Failure> {
-    let device = gpu.metered(EnabledFeatures::empty())?;
+    let device = gpu.metered(EnabledFeatures::MAINTENANCE4)?;
     let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).map_err(ours)?);
     let options = AllocationOptions::from(MemoryUsage::GpuOnly);
     let creates = Arc::clone(&allocator);

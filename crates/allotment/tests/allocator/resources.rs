@@ -1,14 +1,19 @@
 //! Resources: what the request and the device demand, and what is created.
 
-use allotment::device::simulated::SimulatedGpu;
+use std::sync::Arc;
+
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferDevice as _, DedicatedNeed, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
 use allotment::memory::names::ShortName;
 use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError};
-use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
+use allotment::{
+    Allocation, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, PoolDesc,
+};
 
+use crate::hooked_device::{Hook, HookedDevice, Point};
 use crate::rig::{
     AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, Wanted, aligned, fixed_pool, profile,
     wanted, wanted_in,
@@ -307,4 +312,37 @@ fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
             });
         }
     });
+}
+
+/// A device that says of new buffers that they need whole pages.
+#[derive(Debug)]
+struct InPages;
+
+impl Hook for InPages {
+    fn reached(&self, _: Point) {}
+
+    fn rounds_buffers(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn memory_of_one_buffer_has_the_bytes_that_the_buffer_needs_and_no_more() {
+    let inner = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    let device = HookedDevice { inner, hook: Arc::new(InPages) };
+    let allocator = Allocator::new(device, AllocatorDesc::default()).unwrap();
+    let desc = BufferDesc::new(1000);
+    let needed = allocator.device().buffer_requirements(&desc).unwrap().size;
+    let size = |options: &AllocationOptions| {
+        let buffer = allocator.create_buffer(&desc, options).unwrap();
+        let size = allocator.location(buffer.allocation()).unwrap().size;
+        let past = allocator.write(buffer.allocation(), size, &[7]);
+        assert!(past.is_err(), "{past:?}");
+        allocator.destroy_buffer(buffer).unwrap();
+        size
+    };
+    // Among others it has what it was said to need; the driver allocates what is its own.
+    assert_eq!(size(&MemoryUsage::Upload.into()), 4096);
+    assert_eq!(size(&AllocationOptions::from(MemoryUsage::Upload).with_dedicated(Dedicated::Always)), needed);
+    assert!(needed < 4096);
 }

@@ -67,6 +67,11 @@ pub(crate) trait Hook: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether new buffers are said to need whole pages of 4 KiB in memory that they share.
+    fn rounds_buffers(&self) -> bool {
+        false
+    }
+
     /// Is called before a submission copies texels to an image, with the box of each copy.
     fn writes_box(&self, _extent: [u32; 3]) {}
 
@@ -187,6 +192,14 @@ unsafe impl<H: Hook> BufferDevice for HookedDevice<H> {
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.inner.buffer_requirements(desc)
+    }
+
+    fn new_buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+        let mut found = self.inner.buffer_requirements(desc)?;
+        if self.hook.rounds_buffers() {
+            found.size = found.size.next_multiple_of(4096);
+        }
+        Ok(found)
     }
 
     unsafe fn create_buffer(

@@ -1,7 +1,7 @@
 //! What is known of the memory requirements of buffers, so that the driver is asked once for each class of buffers and not for each
 //! buffer: a driver may create one to answer.
 //!
-//! With maintenance4, Vulkan guarantees that buffers of the same usage and flags have the same alignment and memory types, and that
+//! Where the feature maintenance4 is enabled, Vulkan guarantees that buffers of the same usage and flags have the same alignment and memory types, and that
 //! none needs more than its size, rounded up to the alignment ("Resource Memory Association"). It says nothing of dedicated memory,
 //! which a driver may prefer for large buffers. So an answer counts for buffers that are no larger than the largest one for which the
 //! driver wanted none.
@@ -72,7 +72,7 @@ impl BufferClasses {
     /// this size.
     pub(super) fn learn(&self, class: u64, size: u64, found: Requirements) -> Requirements {
         let rounded = found.alignment.align_up(size);
-        // A driver that breaks the guarantee is asked each time.
+        // The guarantee is broken where it needs more; that is not relied on for this size, at least.
         if found.dedicated != DedicatedNeed::None || found.size > rounded {
             return found;
         }

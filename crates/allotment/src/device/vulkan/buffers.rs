@@ -430,21 +430,24 @@ unsafe impl BufferDevice for Device {
     fn new_buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         let device = &*self.shared;
         let class = BufferClasses::of(&info.raw).filter(|_| info.shared_as.is_empty());
-        let Some(class) = class.filter(|_| device.maintenance4.is_some()) else {
+        // Vulkan 1.3 has the query without the feature, and its guarantees with it.
+        let is_guaranteed = device.enabled.contains(EnabledFeatures::MAINTENANCE4);
+        let Some(class) = class.filter(|_| is_guaranteed) else {
             return self.buffer_requirements(info);
         };
         let size = info.raw.size;
-        if let Some(known) = device.buffer_classes.requirements(class, size) {
-            // What is refused is refused each time.
-            device.with_buffer_info(info, |_| ())?;
-            debug_assert!(
-                self.buffer_requirements(info).is_ok_and(|it| Requirements { size: known.size, ..it } == known
-                    && it.size <= known.size),
-                "the driver does not keep to the guarantees of maintenance4"
-            );
-            return Ok(known);
-        }
-        Ok(device.buffer_classes.learn(class, size, self.buffer_requirements(info)?))
+        let Some(known) = device.buffer_classes.requirements(class, size) else {
+            return Ok(device.buffer_classes.learn(class, size, self.buffer_requirements(info)?));
+        };
+        // What is refused is refused each time.
+        device.with_buffer_info(info, |_| ())?;
+        debug_assert!(
+            self.buffer_requirements(info).is_ok_and(|it| it.alignment == known.alignment
+                && it.memory_types == known.memory_types
+                && it.size <= known.size),
+            "the driver does not keep to the guarantees of maintenance4"
+        );
+        Ok(known)
     }
 
     unsafe fn create_buffer(

@@ -30,7 +30,8 @@ bitflags! {
         const DEVICE_COHERENT_MEMORY = 1 << 3;
         /// The feature `timelineSemaphore`, core (1.2) or of `VK_KHR_timeline_semaphore`. Required for queues.
         const TIMELINE_SEMAPHORE = 1 << 4;
-        /// `VK_KHR_maintenance4` and its feature. Not needed from Vulkan 1.3 on.
+        /// `VK_KHR_maintenance4` and its feature. From Vulkan 1.3 on the feature alone: without it each buffer's memory
+        /// requirements are asked for, where they follow from those of others.
         #[doc(alias = "VMA_ALLOCATOR_CREATE_KHR_MAINTENANCE4_BIT")]
         const MAINTENANCE4 = 1 << 5;
         /// `VK_KHR_external_memory_fd`.

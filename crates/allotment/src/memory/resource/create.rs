@@ -117,9 +117,15 @@ impl<D: Device> Allocator<D> {
         // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
         let pinned = options.clone().with_movability(Movability::Pinned);
         let mover = options.mover();
-        let request = &AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
-        let (handle, allocation) = match self.pools.dedicated_for_resource(request, memory_options.is_some())
-        {
+        let mut request = AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
+        let dedicated = self.pools.dedicated_for_resource(&request, memory_options.is_some());
+        if dedicated != DedicatedForResource::No {
+            // Of memory that is made for one resource the driver decides the size: what the resource needs, and no more.
+            let exact = C::requirements(device, info).map_err(ResourceError::from)?;
+            request = AllocationRequest { mover, ..AllocationRequest::new(&exact, &pinned) };
+        }
+        let request = &request;
+        let (handle, allocation) = match dedicated {
             DedicatedForResource::No => self.create_placed::<C>(info, request)?,
             DedicatedForResource::Preferred => {
                 // In the memory type that suits best only: a block there is better than dedicated memory elsewhere.
