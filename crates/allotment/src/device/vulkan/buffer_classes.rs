@@ -1,10 +1,10 @@
 //! What is known of the memory requirements of buffers, so that the driver is asked once for each class of buffers and not for each
 //! buffer: a driver may create one to answer.
 //!
-//! Where the feature maintenance4 is enabled, Vulkan guarantees that buffers of the same usage and flags have the same alignment and memory types, and that
-//! none needs more than its size, rounded up to the alignment ("Resource Memory Association"). It says nothing of dedicated memory,
-//! which a driver may prefer for large buffers. So an answer counts for buffers that are no larger than the largest one for which the
-//! driver wanted none.
+//! Where the feature maintenance4 is enabled, Vulkan guarantees that buffers of the same usage and flags have the same alignment and
+//! memory types, and that none needs more than its size, rounded up to the alignment ("Resource Memory Association"). It says nothing
+//! of dedicated memory, which a driver may prefer for large buffers. So an answer counts for buffers that are no larger than the
+//! largest one for which the driver wanted none.
 //!
 //! # Cost
 //!
@@ -45,7 +45,9 @@ impl BufferClasses {
     /// Returns the class of a buffer; `None` for one whose description has more than its usage and flags.
     pub(super) fn of(info: &vk::BufferCreateInfo<'_>) -> Option<u64> {
         let class = u64::from(info.flags.as_raw()) << 32 | u64::from(info.usage.as_raw());
-        (info.p_next.is_null() && class != 0).then_some(class)
+        // A sparse buffer may be of any size, which is not rounded up here, and is bound page by page.
+        let is_sparse = info.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
+        (info.p_next.is_null() && !is_sparse && class != 0).then_some(class)
     }
 
     fn find(&self, class: u64) -> Option<&Known> {

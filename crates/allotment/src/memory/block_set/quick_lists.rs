@@ -23,7 +23,7 @@
 //! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 4 bytes a class, allocated when the first range
 //! waits, and 64 for each class in which one ever did: a program has few sizes, and maybe a thousand pools.
 //!
-//! A range that waits for long keeps its free neighbours from being joined with it. So at each tick one class is looked
+//! A range that waits for long keeps its free neighbours from being joined with it. So for some ticks each one class is looked
 //! at, in turn, and gives up the ranges that no request needed since the last look: as many as there were at least, all
 //! the time. A program that goes on as before keeps the ranges that it reuses. (Bonwick and Adams trim magazines by the
 //! same measure in "Magazines and Vmem", 2001.)

@@ -100,7 +100,8 @@ impl ActivePools {
 
     /// Notes the time. Ticks pass only where no frames count.
     pub(super) fn note_moment(&self, Moment { tick, in_frames }: Moment) {
-        let before = self.time.moment.swap(tick << 1 | u64::from(in_frames), Relaxed) >> 1;
+        // Of two threads, the later time.
+        let before = self.time.moment.fetch_max(tick << 1 | u64::from(in_frames), Relaxed) >> 1;
         let passed = if in_frames { 0 } else { tick.saturating_sub(before) };
         self.time.ticks.fetch_add(passed, Release);
     }
@@ -297,6 +298,7 @@ mod tests {
 
     use crate::device::MemoryTypeIndex;
     use crate::device::simulated::{Profile, SimulatedGpu};
+    use crate::events::{Event, EventBatch, SubscriptionDesc};
     use crate::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
     use crate::{Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, Requirements};
 
@@ -419,7 +421,7 @@ mod tests {
         // In its turn, and not at rest: a range waits.
         world.allocator.free(small()).unwrap();
         world.frames(FRAMES * 4);
-        let reader = world.allocator.subscribe(&crate::events::SubscriptionDesc::default()).unwrap();
+        let reader = world.allocator.subscribe(&SubscriptionDesc::default()).unwrap();
         world.allocator.free(in_another).unwrap();
         for frame in 0..FRAMES {
             assert_eq!(world.allocator.statistics().blocks, 2, "after {frame} frames");
@@ -477,6 +479,32 @@ mod tests {
         }
         assert!(world.active() <= 2, "{} of 51 pools", world.active());
         held.into_iter().for_each(|it| world.allocator.free(it).unwrap());
+    }
+
+    #[test]
+    fn a_reader_hears_of_the_time_by_which_maintenance_finds_a_pool_in_its_turn() {
+        let world = World::new();
+        let (pool, other) = (world.pool(0), world.pool(0));
+        let options = MemoryUsage::GpuOnly.with_pool(&pool);
+        let small = || world.allocator.allocate(&Requirements::new(1000), &options).unwrap();
+        let (kept, in_other) = (small(), world.allocate(&other));
+        world.allocator.free(small()).unwrap();
+        for _ in 0..2 * TURN {
+            world.time.advance(Duration::from_millis(17));
+            world.allocator.maintain();
+            (0..4).for_each(|_| world.allocator.free(world.allocate(&other)).unwrap());
+        }
+        world.allocator.free(small()).unwrap();
+        let mut reader = world.allocator.subscribe(&SubscriptionDesc::default()).unwrap();
+        let mut batch = EventBatch::new();
+        reader.read(&mut batch);
+        world.time.advance(Duration::from_millis(17));
+        world.allocator.free(kept).unwrap();
+        world.allocator.maintain();
+        reader.read(&mut batch);
+        let tells = |event: &Event| matches!(event, Event::TimePassed { .. });
+        assert!(batch.events().iter().any(tells), "{:?}", batch.events());
+        world.allocator.free(in_other).unwrap();
     }
 
     #[test]

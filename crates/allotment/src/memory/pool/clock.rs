@@ -148,9 +148,10 @@ impl<D: Device> PoolState<D> {
     /// Counts the real time up to `now`, unless the application counts frames. Returns true if any passed
     /// since the last call, whether it counts or not.
     pub(super) fn pass_time(&mut self, now: Moment) -> bool {
+        // Before it catches up: the reader of the events has to know of the time.
+        let behind = self.clock.is_behind(now);
         self.wake();
         self.use_of_shard.look(now.tick);
-        let behind = self.clock.is_behind(now);
         if behind {
             self.emit_of_pool(|_| Event::TimePassed { sixtieths: now.tick });
         }

@@ -183,6 +183,9 @@ impl<D: Device> PoolState<D> {
 
     /// Looks at so many classes of waiting ranges of each set, and returns what no request needed to the blocks.
     pub(super) fn flush_idle_ranges(&mut self, looks: u64) {
+        if looks == 0 {
+            return;
+        }
         for set in 0..self.sets.len() {
             // Each class once: of a second look everything would seem idle.
             for _ in 0..self.sets[set].quick.classes_in_use(looks) {

@@ -10,7 +10,8 @@
 //!   unused           └─────────────┘   └──────── since the first look that found no new request
 //! ```
 //!
-//! So a shard is never taken for unused too early; it may be taken for used a little too long.
+//! So a shard is never taken for unused too early; it may be taken for used a little too long. The end of a frame looks at one of 64
+//! shards that are in use, so that it may be a second.
 
 /// Ticks (sixtieths of a second) without a request after which a shard is idle: longer than most pauses of a program that
 /// allocates in each frame, short beside the time for which its blocks could be missed.

@@ -54,6 +54,15 @@ pub trait Class<D: Device> {
     fn new_requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError> {
         Self::requirements(device, info)
     }
+    /// Returns the memory requirements where `told` is what [`new_requirements`](Self::new_requirements) said.
+    fn exact_requirements(
+        device: &D,
+        info: &Self::Info<'_>,
+        told: Requirements,
+    ) -> Result<Requirements, DeviceError> {
+        let _ = (device, info);
+        Ok(told)
+    }
     /// Creates a resource bound to existing memory.
     ///
     /// # Safety
@@ -239,6 +248,14 @@ impl<D: Device> Class<D> for Buffers {
 
     fn new_requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         device.new_buffer_requirements(info)
+    }
+
+    fn exact_requirements(
+        device: &D,
+        info: &D::BufferInfo<'_>,
+        _: Requirements,
+    ) -> Result<Requirements, DeviceError> {
+        device.buffer_requirements(info)
     }
 
     unsafe fn create(

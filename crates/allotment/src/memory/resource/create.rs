@@ -121,7 +121,7 @@ impl<D: Device> Allocator<D> {
         let dedicated = self.pools.dedicated_for_resource(&request, memory_options.is_some());
         if dedicated != DedicatedForResource::No {
             // Of memory that is made for one resource the driver decides the size: what the resource needs, and no more.
-            let exact = C::requirements(device, info).map_err(ResourceError::from)?;
+            let exact = C::exact_requirements(device, info, requirements).map_err(ResourceError::from)?;
             request = AllocationRequest { mover, ..AllocationRequest::new(&exact, &pinned) };
         }
         let request = &request;
