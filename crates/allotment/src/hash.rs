@@ -4,7 +4,7 @@
 //!   hash ──► (hash ^ word) × odd ──► upper half ^ lower half ──► hash          for each word
 //! ```
 //!
-//! The standard library's hash (`SipHash`) is made for keys of any length, and takes 10 to 25 ns for these. Here a word costs one
+//! The standard library's hash (`SipHash`) is made for keys of any length, and takes 10 ns more for these. Here a word costs one
 //! multiplication of 128 bits, as in `foldhash` and wyhash. The hash begins with a number that is random in each process, since a
 //! program may pass on keys that others wrote, as a browser does with descriptions: they cannot know which of them collide.
 

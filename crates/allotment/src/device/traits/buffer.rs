@@ -100,8 +100,9 @@ pub unsafe trait BufferDevice: MemoryDevice {
     #[doc(alias("vmaFindMemoryTypeIndexForBufferInfo", "find_memory_type_index_for_buffer_info"))]
     fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
 
-    /// Returns what memory that a new buffer shares with others has to meet: its [requirements](Self::buffer_requirements), or more
-    /// bytes, where that saves a call of the driver. A block that is to have room for just one buffer has this size.
+    /// Returns the memory requirements of a new buffer that is placed among others: those of
+    /// [`buffer_requirements`](Self::buffer_requirements), or more bytes, where that saves a call of the driver. A block that is to
+    /// have room for just one buffer has this size, in bytes.
     ///
     /// # Errors
     ///

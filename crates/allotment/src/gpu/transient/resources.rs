@@ -85,9 +85,10 @@ pub struct FirstUse<'a, D: Device> {
     pub resource: TransientResource,
     /// The buffer or image.
     pub object: TransientObject<'a, D>,
-    /// The only one that had the bytes before: the resource itself, where no other one shares them. `None` where there were several; and where it is one of the frame before that had
-    /// another plan, or whose passes were not all [noted](TransientResources::submitted). Where it was last used on another queue,
-    /// the wait for that queue comes first, and the barrier's source is what waits.
+    /// The only one that had the bytes before: the resource itself, where no other one shares them. `None` where there were
+    /// several; and where it is one of the frame before that had another plan, or whose passes were not all
+    /// [noted](TransientResources::submitted). Where it was last used on another queue, the wait for that queue comes first, and
+    /// the barrier's source is what waits.
     pub before: Option<TransientObject<'a, D>>,
     /// Others may have had the bytes. False for what has memory of its own: Direct3D 12 takes no aliasing barrier for it.
     pub shares_memory: bool,
