@@ -15,6 +15,20 @@ use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
 use layout::{aligned, cells};
 
 #[test]
+fn a_block_whose_ranges_have_no_hole_between_them_takes_no_memory_for_lists_of_holes() {
+    for size in [1 << 20, 1 << 40] {
+        let before = bytes();
+        let mut block = VirtualBlock::new(size, Algorithm::Tlsf).unwrap();
+        let [first, second] = [(); 2].map(|()| block.allocate(Request::new(1000), ()).unwrap().handle);
+        let without = bytes() - before;
+        assert!(without <= 128, "{without} bytes");
+        block.free(first).unwrap();
+        assert!(bytes() - before > 4 << 10, "a hole is listed in its class");
+        block.free(second).unwrap();
+    }
+}
+
+#[test]
 fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
     for algorithm in Algorithm::ALL {
         let before = bytes();

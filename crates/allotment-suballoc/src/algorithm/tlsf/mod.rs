@@ -52,7 +52,7 @@
 //! 128 regions. It is made as far as searches look, in O(regions).
 //!
 //! The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of 2^48 units, and 144 bytes more (216 with wide numbers) for each
-//! that ever had a region.
+//! that ever had a region; all of it from the first free region on that is not at the end.
 
 mod by_address;
 mod nodes;

@@ -173,7 +173,7 @@ pub(super) struct Stacks<W> {
     /// Bit `g` is set exactly if `words[g]` is not 0.
     groups: u64,
     words: [u32; GROUPS],
-    /// The classes of sizes, then 32 parts for each division.
+    /// The classes of sizes, then 32 parts for each division. Empty until the first region is listed.
     classes: Vec<Class>,
     /// The number of classes that are no parts.
     whole: u32,
@@ -209,19 +209,26 @@ impl<W: Width> Stacks<W> {
         stacks
     }
 
-    /// Removes all entries. O(classes): what the entries took is kept for the next ones.
+    /// Removes all entries. What they took is kept for the next ones.
     pub(super) fn reset(&mut self, size: u64) {
-        let whole = classes_for(size);
         self.groups = 0;
         self.words = [0; GROUPS];
         self.classes.clear();
-        self.classes.resize(whole, Class::UNUSED);
-        self.whole = whole as u32;
+        self.whole = classes_for(size) as u32;
         self.divisions.clear();
         self.vacant_divisions.clear();
         self.chunks.clear();
         self.vacant = NONE;
         self.len = 0;
+    }
+
+    /// Makes the classes, unless there are some.
+    fn make_classes(&mut self) {
+        // Not with the block: one with a few ranges and no hole between them lists no region, and an allocator may have thousands
+        // of such blocks.
+        if self.classes.is_empty() {
+            self.classes.resize(self.whole as usize, Class::UNUSED);
+        }
     }
 
     /// Returns `true` if there is a class for every region of a block of `size` units.
@@ -250,6 +257,7 @@ impl<W: Width> Stacks<W> {
 
     /// Allocates host memory for that many further entries, as long as no class is divided.
     pub(super) fn reserve(&mut self, entries: usize) {
+        self.make_classes();
         // The top chunk of each class may be almost empty. Chunks that classes keep without entries do not count: see
         // `take_chunk`.
         let chunks = entries.min(self.whole as usize) + entries / DEPTH;
@@ -274,11 +282,10 @@ impl<W: Width> Stacks<W> {
         // The simple idea: write the entry behind the last one of the class's top chunk, and set the bit of the class. All else,
         // a full chunk, a class that is new or divided, says that it has no place and takes the other way.
         let class = Classes::class_of(region.size);
-        let top = self.classes[class];
-        if !top.has_place() {
+        let Some(top) = self.classes.get(class).copied().filter(|top| top.has_place()) else {
             let Listed { offset, size, node, generation } = region;
             return self.push_further(nodes, (offset, size), (node, generation));
-        }
+        };
         self.classes[class].len = top.len + 1;
         self.set_bit(class);
         self.write(top.chunk, top.len as usize % DEPTH, region)
@@ -306,6 +313,7 @@ impl<W: Width> Stacks<W> {
         (offset, size): (u64, u64),
         (node, generation): (u32, u32),
     ) -> u32 {
+        self.make_classes();
         let class = Classes::class_of(size);
         self.set_bit(class);
         self.push_to(nodes, class, Listed { offset, size, node, generation })

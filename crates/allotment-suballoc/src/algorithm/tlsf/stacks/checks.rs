@@ -26,9 +26,9 @@ impl<W: Width> Stacks<W> {
 
     /// Checks a class and its parts, adds the number of its entries, and returns `true` if there are any.
     fn count(&self, class: usize, nodes: &Nodes<W>, counted: &mut u32) -> bool {
-        let top = self.classes[class];
+        let top = self.classes.get(class).copied().unwrap_or(Class::UNUSED);
         let Class { mut chunk, len } = top;
-        if let Some(division) = self.classes[class].division() {
+        if let Some(division) = top.division() {
             let Division { bits, parent, .. } = self.divisions[division];
             assert_eq!(parent as usize, class, "a division knows its class");
             assert_ne!(bits, 0, "a class without entries is not divided");
