@@ -1,23 +1,29 @@
 //! A list that grows without moving what it has.
 //!
 //! ```text
-//!   chunks   [ 512 values ][ 512 values ][ 512 val…      32 KiB each
+//!   first   [ 512 values ]     rest   [ 512 values ][ 512 val…      32 KiB each
 //! ```
 //!
 //! A vector of 6 MiB that grows is copied, which takes milliseconds: too long under a lock. Here growth allocates one
 //! chunk, whatever the length. The pages of a large vector that is dropped go back to the system, up to 0.6 ms at once; here
-//! they can go chunk by chunk. An access costs one load more than in a vector.
+//! they can go chunk by chunk. An access costs a comparison more than in a vector, and behind the first chunk one load.
 
 use core::ops::{Index, IndexMut};
 
 /// The bytes of a chunk, at most: a few microseconds to allocate and to write for the first time.
 const CHUNK_BYTES: usize = 32 << 10;
 
+/// The size from which a list begins with host memory for one value. A thousand pools may have one allocation each, and a vector
+/// begins with four.
+const LARGE: usize = 32;
+
 /// A list in chunks. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks<T> {
-    /// All are full but the last that has a value. Behind it may be empty ones, of a list that was longer.
-    chunks: Vec<Vec<T>>,
+    /// Beside the others, since most lists have no other: a load less.
+    first: Vec<T>,
+    /// All are full but the last of all chunks that has a value. Behind it may be empty ones, of a list that was longer.
+    rest: Vec<Vec<T>>,
     len: usize,
 }
 
@@ -32,13 +38,13 @@ impl<T> Chunks<T> {
     const CHUNK: usize = 1 << (CHUNK_BYTES / size_of::<T>()).ilog2();
 
     pub(crate) const fn new() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self { first: Vec::new(), rest: Vec::new(), len: 0 }
     }
 
     /// Creates a list whose first chunk has room for `capacity` values, or for as many as a chunk has.
     #[cfg(any(test, feature = "simulated"))]
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { chunks: vec![Vec::with_capacity(capacity.min(Self::CHUNK))], len: 0 }
+        Self { first: Vec::with_capacity(capacity.min(Self::CHUNK)), ..Self::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -46,8 +52,7 @@ impl<T> Chunks<T> {
     }
 
     pub(crate) fn push(&mut self, value: T) {
-        let chunk = self.len / Self::CHUNK;
-        match self.chunks.get_mut(chunk) {
+        match self.last_mut() {
             Some(last) => last.push(value),
             None => self.push_first(value),
         }
@@ -57,7 +62,7 @@ impl<T> Chunks<T> {
     /// Adds some values, which need not be in one chunk.
     #[inline]
     pub(crate) fn push_all<const N: usize>(&mut self, values: [T; N]) {
-        match self.chunks.get_mut(self.len / Self::CHUNK) {
+        match self.last_mut() {
             // In one go, which checks the room once.
             Some(last) if last.len() + N <= Self::CHUNK => {
                 last.extend(values);
@@ -74,61 +79,93 @@ impl<T> Chunks<T> {
 
     /// Removes all values. The chunks are kept for the next ones.
     pub(crate) fn clear(&mut self) {
-        self.chunks.iter_mut().for_each(Vec::clear);
+        self.first.clear();
+        self.rest.iter_mut().for_each(Vec::clear);
         self.len = 0;
     }
 
     /// Adds a value in a new chunk.
     #[cold]
     fn push_first(&mut self, value: T) {
-        // The first chunk grows as a vector does, since most lists are short.
-        let mut chunk = if self.len == 0 { Vec::new() } else { Vec::with_capacity(Self::CHUNK) };
-        chunk.push(value);
-        self.chunks.push(chunk);
+        if self.len == 0 {
+            // The first chunk grows as a vector does, since most lists are short.
+            self.first.reserve_exact(if size_of::<T>() >= LARGE { 1 } else { 4 });
+            self.first.push(value);
+        } else {
+            let mut chunk = Vec::with_capacity(Self::CHUNK);
+            chunk.push(value);
+            self.rest.push(chunk);
+        }
+    }
+
+    /// Returns the number of chunks.
+    fn chunks(&self) -> usize {
+        if self.first.capacity() == 0 { 0 } else { 1 + self.rest.len() }
+    }
+
+    #[inline]
+    fn chunk(&self, chunk: usize) -> Option<&Vec<T>> {
+        if chunk == 0 { Some(&self.first) } else { self.rest.get(chunk - 1) }
+    }
+
+    #[inline]
+    fn chunk_mut(&mut self, chunk: usize) -> Option<&mut Vec<T>> {
+        if chunk == 0 { Some(&mut self.first) } else { self.rest.get_mut(chunk - 1) }
+    }
+
+    /// Returns the chunk of the next value; `None` where that is to be made.
+    #[inline]
+    fn last_mut(&mut self) -> Option<&mut Vec<T>> {
+        self.chunk_mut(self.len / Self::CHUNK).filter(|chunk| chunk.capacity() != 0)
     }
 
     /// Returns the chunks of the values from `len` on, or of most of them, which the list has no longer. All values from
     /// `len` on are removed.
     pub(crate) fn split_off(&mut self, len: usize) -> Vec<Vec<T>> {
-        let removed = self.chunks.split_off(len.div_ceil(Self::CHUNK).min(self.chunks.len()));
+        let kept = len.div_ceil(Self::CHUNK);
+        let mut removed = self.rest.split_off(kept.saturating_sub(1).min(self.rest.len()));
+        if kept == 0 && self.first.capacity() != 0 {
+            removed.push(core::mem::take(&mut self.first));
+        }
         if len < self.len {
             self.len = len;
-            if let (Some(last), false) = (self.chunks.last_mut(), len % Self::CHUNK == 0) {
+            if let (Some(last), false) = (self.chunk_mut(len / Self::CHUNK), len % Self::CHUNK == 0) {
                 last.truncate(len % Self::CHUNK);
             }
         }
-        self.chunks.shrink_to_fit();
+        self.rest.shrink_to_fit();
         removed
     }
 
     /// Drops the values of the last chunk. Returns false once no chunk was left.
     pub(crate) fn drop_chunk(&mut self) -> bool {
-        let Some(last) = self.chunks.pop() else { return false };
+        let has_any = self.chunks() != 0;
+        let last = self.rest.pop().unwrap_or_else(|| core::mem::take(&mut self.first));
         self.len -= last.len();
-        true
+        has_any
     }
 
     /// Returns true if [`split_off`](Self::split_off) would return a chunk.
     pub(crate) fn has_chunk_from(&self, len: usize) -> bool {
-        len.div_ceil(Self::CHUNK) < self.chunks.len()
+        len.div_ceil(Self::CHUNK) < self.chunks()
     }
 
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
-        self.chunks.get(index / Self::CHUNK)?.get(index % Self::CHUNK)
+        self.chunk(index / Self::CHUNK)?.get(index % Self::CHUNK)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.chunks.get_mut(index / Self::CHUNK)?.get_mut(index % Self::CHUNK)
+        self.chunk_mut(index / Self::CHUNK)?.get_mut(index % Self::CHUNK)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flatten()
+        self.first.iter().chain(self.rest.iter().flatten())
     }
 
     pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
-        self.chunks.into_iter().flatten()
+        self.first.into_iter().chain(self.rest.into_iter().flatten())
     }
 }
 
@@ -137,15 +174,27 @@ impl<T> Index<usize> for Chunks<T> {
 
     #[inline]
     fn index(&self, index: usize) -> &T {
-        &self.chunks[index / Self::CHUNK][index % Self::CHUNK]
+        match self.get(index) {
+            Some(value) => value,
+            None => out_of_bounds(index, self.len),
+        }
     }
 }
 
 impl<T> IndexMut<usize> for Chunks<T> {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
-        &mut self.chunks[index / Self::CHUNK][index % Self::CHUNK]
+        let len = self.len;
+        match self.get_mut(index) {
+            Some(value) => value,
+            None => out_of_bounds(index, len),
+        }
     }
+}
+
+#[cold]
+fn out_of_bounds(index: usize, len: usize) -> ! {
+    panic!("index {index} of a list of {len} values");
 }
 
 #[cfg(test)]
@@ -159,7 +208,8 @@ mod tests {
         let first: *const u64 = &list[0];
         (0..100_000).for_each(|value| list.push(value));
         assert!(core::ptr::eq(first, &list[0]));
-        assert!(list.chunks.iter().all(|chunk| chunk.capacity() == Chunks::<u64>::CHUNK));
+        assert_eq!(list.first.capacity(), Chunks::<u64>::CHUNK);
+        assert!(list.rest.iter().all(|chunk| chunk.capacity() == Chunks::<u64>::CHUNK));
     }
 
     #[test]
@@ -194,7 +244,7 @@ mod tests {
             assert!(list.iter().eq(&vector));
             assert!((0..10_000).all(|index| list.get(index) == vector.get(index)));
             for len in [9_999, 8_192, 4_097, 4_096, 1, 0, 0] {
-                let chunks = list.chunks.len();
+                let chunks = list.chunks();
                 assert_eq!(list.has_chunk_from(len), len.div_ceil(Chunks::<u64>::CHUNK) < chunks);
                 assert_eq!(list.has_chunk_from(len), !list.split_off(len).is_empty());
                 vector.truncate(len);
@@ -220,11 +270,11 @@ mod tests {
                 }
                 assert!(list.iter().eq(&vector) && list.len() == vector.len());
                 assert!((0..vector.len()).all(|index| list[index] == vector[index]));
-                assert!(list.chunks.iter().all(|chunk| chunk.len() <= Chunks::<u64>::CHUNK));
-                let chunks = list.chunks.len();
+                assert!(list.rest.iter().all(|chunk| chunk.len() <= Chunks::<u64>::CHUNK));
+                let chunks = list.chunks();
                 list.clear();
                 vector.clear();
-                assert_eq!((list.len(), list.iter().next(), list.chunks.len()), (0, None, chunks));
+                assert_eq!((list.len(), list.iter().next(), list.chunks()), (0, None, chunks));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A table whose entries never move and are read without a lock, and whose unused end can be freed.
 //!
 //! ```text
-//!   chunks   [ 32 entries ][ 64 entries ][ 128 entries ][ none ] …   made on first use
+//!   chunks   [ 4 entries ][ 8 entries ][ 16 entries ][ none ] …   made on first use
 //!                                        ◄──────────── freed by `free_from`, once nothing there is in use
 //! ```
 //!
@@ -21,11 +21,11 @@ use std::sync::OnceLock;
 
 use crate::sync::checked::AtomicPtr;
 
-/// Entries of the first chunk; each further chunk is twice as large.
-const FIRST: u32 = 32;
+/// Entries of the first chunk; each further chunk is twice as large. Few, since a thousand pools may have one allocation each.
+const FIRST: u32 = 4;
 
-/// Enough for all 32-bit indices: 32 · (2^27 − 1) entries.
-const CHUNKS: usize = 27;
+/// Enough for all 32-bit indices: 4 · (2^30 − 1) entries.
+const CHUNKS: usize = 30;
 
 /// A table of entries that never move. See the [module](self).
 pub(crate) struct StableTable<T> {
@@ -59,6 +59,11 @@ impl<T> StableTable<T> {
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (chunk, at) = locate(index);
         self.entries(chunk)?.get(at)
+    }
+
+    /// Returns true if a table can have an entry at `index`.
+    pub(crate) fn may_have(index: u32) -> bool {
+        locate(index).0 < CHUNKS
     }
 
     #[inline]
@@ -256,15 +261,15 @@ mod tests {
     fn the_end_of_a_table_is_freed_and_made_anew() {
         let (table, mut ahead) = (Counters::new(), Ahead::new());
         (0..1000).for_each(|index| append(&table, index, &mut ahead));
-        // Chunks begin at 0, 32, 96, 224, 480 and 992.
-        assert_eq!(free_from(&table, 225, |entries| entries.len() != 512), 1024, "the last one");
-        assert!(table.get(480).is_some() && table.get(992).is_none());
-        assert_eq!(free_from(&table, 224, |_| true), 256 + 512);
-        assert_eq!(table.get(223).unwrap().load(Relaxed), 223);
-        assert!(table.get(224).is_none());
+        // Chunks begin at 0, 4, 12, 28, 60, 124, 252 and 508.
+        assert_eq!(free_from(&table, 125, |entries| entries.len() != 256), 512, "the last one");
+        assert!(table.get(252).is_some() && table.get(508).is_none());
+        assert_eq!(free_from(&table, 124, |_| true), 128 + 256);
+        assert_eq!(table.get(123).unwrap().load(Relaxed), 123);
+        assert!(table.get(124).is_none());
         let make = || AtomicU32::new(7);
         assert_eq!(table.get_or_append(300, &mut Ahead::new(), make).unwrap().load(Relaxed), 7);
-        assert_eq!(free_from(&table, 0, |_| true), 480);
+        assert_eq!(free_from(&table, 0, |_| true), 124 + 256);
         assert_eq!(free_from(&table, 0, |_| true), 0);
     }
 

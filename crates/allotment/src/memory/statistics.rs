@@ -156,7 +156,7 @@ impl Sum for DetailedStatistics {
 
 /// The counters of one pool and memory type. The pool writes them under its lock; any thread reads them without it.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     blocks: AtomicU32,
     dedicated: AtomicU32,
     allocations: AtomicU32,

@@ -74,12 +74,16 @@ impl<D: Device> Allocator<D> {
         let request = &AllocationRequest::new(requirements, options);
         let (slot, set) = match &options.pool {
             Some(pool) => {
-                self.by_pool_types(pool, request, |set, _| Ok((self.pools.shard(pool.shards().own())?, set)))?
+                let shards = pool.shards();
+                self.by_pool_types(pool, request, |set, _| {
+                    Ok((self.pools.shard(shards, shards.own())?, set))
+                })?
             }
             None => {
                 let best = self.ranking(request)?.types(request.requirements.memory_types).next();
                 let memory_type = best.ok_or_else(|| self.no_memory_type(request))?;
-                (self.pools.shard(self.pools.default_pool_for(memory_type, request).own())?, 0)
+                let shards = self.pools.default_pool_for(memory_type, request);
+                (self.pools.shard(shards, shards.own())?, 0)
             }
         };
         let (mut allocated, mut first) = (0, true);

@@ -149,7 +149,7 @@ impl<D: Device> Allocator<D> {
         // Every request and every run in the pool holds or borrows a clone, so without one none is under way. Counted
         // before the allocations: a thread that makes one and drops its clone in between is found by its allocation.
         let clones = pool.other_clones();
-        let slots: Vec<_> = slots.collect();
+        let slots: Vec<_> = slots.map(|(_, slot)| slot).collect();
         // Places that are offered would count as allocations.
         self.withdraw_offers_in(pool.shards());
         let allocations = slots.iter().map(|slot| slot.allocations()).sum();

@@ -245,7 +245,7 @@ impl<D: Device> Allocator<D> {
     #[doc(alias = "capacity")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.pools.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
+        self.pools.slots().flat_map(|slot| slot.counters.iter()).map(|counters| counters.load()).sum()
     }
 
     /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take

@@ -10,7 +10,7 @@ use crate::memory::driver::heap_of;
 use crate::memory::pool::{
     BlockPlan, Expected, NeededBlock, PendingBlock, Placed, PlanSizes, PoolSlot, RoundedRequest, Source,
 };
-use crate::memory::request::AllocationRequest;
+use crate::memory::request::{AllocationRequest, PoolShards};
 use crate::memory::time::Moment;
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, ShortName};
@@ -153,11 +153,11 @@ impl<D: Device> Allocator<D> {
     /// result to [`insert_block`](Self::insert_block), also when it is a refusal.
     pub(in crate::memory) fn begin_dedicated_block(
         &self,
-        pool: u32,
+        (shards, pool): (PoolShards, u32),
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<NeededBlock<'_, D>, AllocationError> {
-        let slot = self.pools.shard(pool)?;
+        let slot = self.pools.shard(shards, pool)?;
         loop {
             match self.pools.expect_dedicated(slot, set, request)? {
                 Expected::Block(needed) => return Ok(needed),

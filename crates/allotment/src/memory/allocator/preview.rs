@@ -109,7 +109,7 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
         let own = shards.own();
-        self.pools.shard(own)?;
+        self.pools.shard(shards, own)?;
         let preview = self.preview_from_pool(own, set, request);
         if matches!(preview, Ok(AllocationPreview::Fits { .. }))
             || !self.pools.others_have_memory(shards, own)

@@ -106,6 +106,11 @@ impl<D: Device> BlockSet<D> {
         core::iter::successors(get(self.empty.oldest), move |(_, block)| get(block.empty?.after))
     }
 
+    /// Iterates over the ticks since each empty block became empty.
+    pub(crate) fn empty_ages(&self, now: u64) -> impl Iterator<Item = u64> {
+        self.empties().filter_map(move |(_, block)| Some(now.saturating_sub(block.empty?.since)))
+    }
+
     /// Returns the ticks since the last block that is empty became so; `None` where none is empty.
     pub(crate) fn empty_for(&self, now: u64) -> Option<u64> {
         Some(now.saturating_sub(self.block(self.empty.newest)?.empty?.since))
@@ -180,7 +185,9 @@ impl<D: Device> BlockSet<D> {
         let block = self.blocks.get_mut(index)?;
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
-        block.ranges.reserve(FIRST_RANGES);
+        if self.has_many {
+            block.ranges.reserve(FIRST_RANGES);
+        }
         debug_assert!(
             block.role == Role::Dedicated && block.live == 0,
             "a spare block is dedicated and empty"

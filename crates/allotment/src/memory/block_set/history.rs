@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Marks are forgotten after one to two periods of the empty-block policy, as the peak usage is, so that a program that
-//! goes on to other work is judged by that. Cost: 128 bytes a block set; a few instructions for each large request and free.
+//! goes on to other work is judged by that. Cost: 128 bytes a block set in which a large size was freed; a few instructions for each large request and free.
 
 use allotment_suballoc::SizeClasses;
 
@@ -44,10 +44,17 @@ fn class_of(size: u64) -> Option<usize> {
 }
 
 /// The marks of this period and of the one before.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SizeHistory {
+#[derive(Debug, Default)]
+struct Marks {
     freed: [Classes; 2],
     came_back: [Classes; 2],
+}
+
+/// What came back. See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct SizeHistory {
+    /// `None` until a large size is freed: most pools, of a thousand, never have one.
+    marks: Option<Box<Marks>>,
     /// When the period began, in ticks.
     period: u64,
 }
@@ -55,34 +62,43 @@ pub(crate) struct SizeHistory {
 impl SizeHistory {
     /// Notes that an allocation of a size, or a block of it, is free.
     pub(super) fn note_freed(&mut self, size: u64) {
-        class_of(size).into_iter().for_each(|class| self.freed[0].mark(class));
+        if let Some(class) = class_of(size) {
+            self.marks.get_or_insert_default().freed[0].mark(class);
+        }
     }
 
     /// Notes a request.
     pub(crate) fn note_request(&mut self, size: u64) {
-        if let Some(class) = class_of(size).filter(|&class| Self::in_either(&self.freed, class)) {
-            self.came_back[0].mark(class);
+        let (Some(class), Some(marks)) = (class_of(size), &mut self.marks) else { return };
+        if Self::in_either(&marks.freed, class) {
+            marks.came_back[0].mark(class);
         }
     }
 
     /// Returns true if an allocation of about this size was freed lately, so that such requests come more than once. True
     /// for small sizes.
     pub(crate) fn was_freed(&self, size: u64) -> bool {
-        class_of(size).is_none_or(|class| Self::in_either(&self.freed, class))
+        class_of(size).is_none_or(|class| self.is_marked(class, |marks| &marks.freed))
     }
 
     /// Returns true if about this size was requested again lately after it had been freed. True for small sizes.
     pub(super) fn came_back(&self, size: u64) -> bool {
-        class_of(size).is_none_or(|class| Self::in_either(&self.came_back, class))
+        class_of(size).is_none_or(|class| self.is_marked(class, |marks| &marks.came_back))
     }
 
     /// Forgets what is older than the period before the one that began at this tick.
     pub(crate) fn begin_period(&mut self, period: u64) {
         if self.period != period {
             self.period = period;
-            self.freed = [Classes::default(), self.freed[0]];
-            self.came_back = [Classes::default(), self.came_back[0]];
+            if let Some(marks) = &mut self.marks {
+                marks.freed = [Classes::default(), marks.freed[0]];
+                marks.came_back = [Classes::default(), marks.came_back[0]];
+            }
         }
+    }
+
+    fn is_marked(&self, class: usize, which: impl FnOnce(&Marks) -> &[Classes; 2]) -> bool {
+        self.marks.as_ref().is_some_and(|marks| Self::in_either(which(marks), class))
     }
 
     fn in_either(marks: &[Classes; 2], class: usize) -> bool {

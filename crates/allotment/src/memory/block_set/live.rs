@@ -138,6 +138,23 @@ impl<D: Device> BlockSet<D> {
         true
     }
 
+    /// Returns true if one allocation is left in a block that is the only open one.
+    pub(crate) fn is_last_of_only_block(&self, index: u32) -> bool {
+        self.order.is_alone(index) && self.block(index).is_some_and(|block| block.live == 1)
+    }
+
+    /// Does what [`keep_in_quick_list`](Self::keep_in_quick_list) does, for the last allocation of an open block, which is empty
+    /// from `now` on. Returns false, with nothing changed, if the list is full.
+    pub(crate) fn keep_last_in_quick_list(
+        &mut self,
+        record: u32,
+        (index, offset): (u32, u64),
+        sizes: Sizes,
+        now: u64,
+    ) -> bool {
+        self.quick.push(record, offset, sizes.occupied) && self.vacate(index, sizes, now)
+    }
+
     /// Counts what a block calls padding, after its ranges have changed: that of a buddy block is rounding to whole cells.
     #[inline(never)]
     pub(super) fn count_padding(&mut self, index: u32) {

@@ -79,22 +79,26 @@ pub(super) enum Role {
 }
 
 /// One memory object. Its ranges do not say whose they are: the record of an allocation names its range.
+///
+/// In this order, with what each allocation and free reads and writes at the beginning: of a thousand pools that are used in turn,
+/// none is in a cache.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Block<D: Device> {
-    pub(super) memory: OwnedMemory<D>,
-    /// What the records of its allocations name.
-    object: RegisteredObject,
-    pub(super) ranges: VirtualBlock<()>,
-    pub(super) role: Role,
-    is_tlsf: bool,
-    /// The bytes that the block calls padding, as the set has [counted](BlockSet::count_padding) them; with TLSF none.
-    padding: u64,
     /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
     /// Since when the block is empty, and its neighbours among the empty ones. Invariant: `Some` exactly where `live` is 0.
     empty: Option<EmptyLink>,
     /// `Some` while defragmentation empties the block: nothing new is placed in it.
     closed: Option<Closing>,
+    is_tlsf: bool,
+    pub(super) role: Role,
+    /// The bytes that the block calls padding, as the set has [counted](BlockSet::count_padding) them; with TLSF none.
+    padding: u64,
+    pub(super) memory: OwnedMemory<D>,
+    /// What the records of its allocations name.
+    object: RegisteredObject,
+    pub(super) ranges: VirtualBlock<()>,
     /// The run that is going to close the block, by its key: no other run does, and none places a move in it. 0 for none.
     claim: u64,
     /// The run for which the block is kept though it may be empty, by its key, and the closing before that.
@@ -210,24 +214,36 @@ pub(super) struct Sizes {
 }
 
 /// The blocks of one memory type in one pool.
+///
+/// In this order, with what each allocation and free reads and writes at the beginning: of a thousand pools that are used in turn,
+/// none is in a cache.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct BlockSet<D: Device> {
+    /// Freed ranges that wait for a request of about their size.
+    pub(super) quick: QuickLists,
+    pub(super) statistics: Statistics,
+    /// By index. An index is not reused while a [`BlockRange`] names it.
+    blocks: Slab<Block<D>>,
+    /// What sizes and offsets are multiples of: the non-coherent atom where the memory needs flushes, else 1. Says
+    /// nothing about whether it needs them, since an atom may be one byte.
+    pub(super) flush_multiple: Alignment,
+    /// Requests up to this size, which want no dedicated memory, always share blocks.
+    pub(super) always_shared: u64,
+    /// Bytes of the empty blocks.
+    pub(super) empty_bytes: u64,
+    pub(super) empty_blocks: u32,
     /// The shard that has the blocks.
     home: u8,
+    algorithm: Algorithm,
+    /// Which large sizes came back.
+    pub(super) history: SizeHistory,
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) heap: MemoryHeapIndex,
     /// The bytes of that heap, or the part that the allocator may have.
     pub(super) heap_size: u64,
-    /// Requests up to this size, which want no dedicated memory, always share blocks.
-    pub(super) always_shared: u64,
-    /// What sizes and offsets are multiples of: the non-coherent atom where the memory needs flushes, else 1. Says
-    /// nothing about whether it needs them, since an atom may be one byte.
-    pub(super) flush_multiple: Alignment,
-    algorithm: Algorithm,
     /// The memory objects of the allocator.
     objects: Arc<MemoryObjects>,
-    /// By index. An index is not reused while a [`BlockRange`] names it.
-    blocks: Slab<Block<D>>,
     /// Shared blocks that are not closed, the fullest first or nearly so.
     order: BlockOrder,
     /// Blocks that defragmentation is emptying, shared and dedicated.
@@ -236,19 +252,14 @@ pub(super) struct BlockSet<D: Device> {
     closings: u64,
     /// The ends of the list of empty blocks.
     empty: EmptyBlocks,
-    /// Freed ranges that wait for a request of about their size.
-    pub(super) quick: QuickLists,
-    pub(super) statistics: Statistics,
-    pub(super) empty_blocks: u32,
-    /// Bytes of the empty blocks.
-    pub(super) empty_bytes: u64,
-    /// Which large sizes came back.
-    pub(super) history: SizeHistory,
+    /// The pool has had more than a few allocations at once: its blocks have host memory for many.
+    has_many: bool,
     /// A thread is allocating a shared block; other threads wait for it, as it usually has room for all of them.
     pub(super) growing: bool,
 }
 
-/// Ranges, used or free, for which a shared block has host memory from its beginning: 6 KiB. Which of its blocks a pool
+/// Ranges, used or free, for which a shared block has host memory from its beginning: 11 KiB; in a pool that ever had more than a
+/// few allocations, as a thousand pools may have one each. Which of its blocks a pool
 /// fills depends on when the GPU is done with others, so without this a frame might get memory from the heap long after all
 /// frames were alike.
 const FIRST_RANGES: usize = 64;
@@ -286,6 +297,7 @@ impl<D: Device> BlockSet<D> {
             closed: Vec::new(),
             closings: 0,
             empty: EmptyBlocks::default(),
+            has_many: false,
             quick: QuickLists::default(),
             statistics: Statistics::default(),
             empty_blocks: 0,
@@ -293,6 +305,12 @@ impl<D: Device> BlockSet<D> {
             history: SizeHistory::default(),
             growing: false,
         }
+    }
+
+    /// Creates the set of the same memory type in another shard of the pool.
+    pub(super) fn new_sibling(&self, shard: u32) -> Self {
+        let (heap, objects) = ((self.heap, self.heap_size), &self.objects);
+        Self::new(shard, self.memory_type, heap, self.flush_multiple, self.algorithm, objects)
     }
 
     /// Returns a block.
@@ -327,7 +345,7 @@ impl<D: Device> BlockSet<D> {
         // A dedicated block holds one range, for which the simplest algorithm is enough.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let mut ranges = new_ranges(size, algorithm);
-        if role == Role::Shared {
+        if role == Role::Shared && self.has_many {
             ranges.reserve(FIRST_RANGES);
         }
         let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
@@ -389,6 +407,16 @@ impl<D: Device> BlockSet<D> {
         Some(block.memory)
     }
 
+    /// Allocates host memory for many ranges in each shared block, those to come included.
+    pub(super) fn expect_many(&mut self) {
+        if !core::mem::replace(&mut self.has_many, true) {
+            for index in self.order.iter().map(|summary| summary.block).chain(self.closed.iter().copied()) {
+                let shared = self.blocks.get_mut(index).filter(|block| block.role == Role::Shared);
+                shared.into_iter().for_each(|block| block.ranges.reserve(FIRST_RANGES));
+            }
+        }
+    }
+
     /// Frees host memory that the set has for more blocks than there are, and its blocks for more ranges.
     pub(super) fn shrink(&mut self) {
         drop(self.blocks.shrink());
@@ -398,7 +426,9 @@ impl<D: Device> BlockSet<D> {
                 self.blocks.get_mut(index).filter(|block| block.ranges.is_far_below_its_peak())
             {
                 block.ranges.shrink_to_fit();
-                block.ranges.reserve(FIRST_RANGES);
+                if self.has_many {
+                    block.ranges.reserve(FIRST_RANGES);
+                }
             }
         }
         self.order.shrink_to_fit();

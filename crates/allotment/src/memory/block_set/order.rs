@@ -49,6 +49,11 @@ impl BlockOrder {
         self.place(block).is_some()
     }
 
+    /// Returns true if a block is the only one in the list.
+    pub(super) fn is_alone(&self, block: u32) -> bool {
+        matches!(self.list[..], [BlockSummary { block: only, .. }] if only == block)
+    }
+
     /// Returns the summary of a block.
     pub(super) fn get(&self, block: u32) -> Option<&BlockSummary> {
         self.list.get(self.place(block)?)
@@ -91,6 +96,10 @@ impl BlockOrder {
             self.places.resize(block + 1, NOWHERE);
         }
         debug_assert_eq!(self.places[block], NOWHERE, "a block is listed once");
+        if self.list.capacity() == 0 {
+            // Most pools of a thousand have one block, and a vector begins with four.
+            self.list.reserve_exact(1);
+        }
         self.places[block] = at as u32;
         self.list.push(summary);
         self.renew_maxima(at);

@@ -20,8 +20,8 @@
 //! A class is a sixteenth of a power of two. A request takes a range of its own class that is not smaller, or else
 //! any of the class above: at most an eighth of the range is lost to rounding, and a range that is too small for the
 //! requests of its own class serves those of the class below. In random churn the lists cost 4 to 16 % of reserved memory, for
-//! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 4 bytes a class, allocated when the first range
-//! waits, and 64 for each class in which one ever did: a program has few sizes, and maybe a thousand pools.
+//! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 4 bytes a class up to the largest in which a range
+//! ever waited, and 64 for each in which one did: a program has few sizes, and maybe a thousand pools.
 //!
 //! A range that waits for long keeps its free neighbours from being joined with it. So for some ticks each one class is looked
 //! at, in turn, and gives up the ranges that no request needed since the last look: as many as there were at least, all
@@ -33,8 +33,6 @@ use allotment_suballoc::{Alignment, SizeClasses};
 
 /// 16 for each power of two. Sizes below 16 bytes, whose sixteenth is less than a byte, have a class each.
 type Classes = SizeClasses<4>;
-
-const CLASSES: usize = Classes::class_of(LARGEST_WAITING) + 1;
 
 /// Ranges in a class: as many as a cache line holds.
 pub(crate) const DEPTH: usize = 8;
@@ -81,7 +79,7 @@ impl Waiting {
 /// The waiting ranges of one block set.
 #[derive(Debug, Default)]
 pub(crate) struct QuickLists {
-    /// By class. Empty until the first range waits.
+    /// By class, up to the largest that ever had a range.
     counts: Vec<Count>,
     /// The lists of the classes that had a range, in the order of their first ones.
     waiting: Vec<[Waiting; DEPTH]>,
@@ -139,7 +137,12 @@ impl QuickLists {
     /// Makes the list of a class.
     #[cold]
     fn make_list(&mut self, class: usize) {
-        self.counts.resize(CLASSES, Count { now: 0, idle: 0, list: Count::NO_LIST });
+        if self.counts.len() <= class {
+            // A few classes more than needed, so that one size after the other does not grow it by one.
+            let len = (class + 1).next_multiple_of(16);
+            self.counts.reserve_exact(len - self.counts.len());
+            self.counts.resize(len, Count { now: 0, idle: 0, list: Count::NO_LIST });
+        }
         // At most one for each class, of which there are some hundreds.
         self.counts[class].list = self.waiting.len() as u16;
         self.waiting.push([Waiting::default(); DEPTH]);
@@ -219,7 +222,7 @@ impl QuickLists {
             return 0;
         }
         let has_any = |&class: &usize| self.counts[class].now != 0;
-        let next = (self.looked_at + 1..CLASSES).chain(0..=self.looked_at).find(has_any);
+        let next = (self.looked_at + 1..self.counts.len()).chain(0..=self.looked_at).find(has_any);
         let Some(class) = next else { unreachable!("`len` is the sum of the counts") };
         self.looked_at = class;
         let Count { now, idle, list: at } = self.counts[class];

@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::{MovedBy, Mover, MoverId};
-use crate::memory::pool::{Served, SetSeen, SurveyedAllocation};
+use crate::memory::pool::{MAX_POOL_SETS, Served, SetSeen, SurveyedAllocation};
 use crate::memory::request::PoolShards;
 
 /// Allocations that are surveyed per lock: 64 bytes each, some five microseconds.
@@ -255,7 +255,7 @@ impl Survey {
         // A shard without memory has nothing to move, and a default pool's state may not have been created yet.
         let Some(slot) = allocator.pools.get(index).filter(|slot| slot.has_memory()) else { return };
         let tick = allocator.pools.now().tick;
-        for set in 0..slot.counters.len() as u8 {
+        for set in 0..MAX_POOL_SETS as u8 {
             if pool.set.is_some_and(|only| only != set) {
                 continue;
             }

@@ -1,7 +1,8 @@
 //! Which pools the end of a frame visits: those in which something is to be done with time.
 //!
 //! ```text
-//!   each time   0001000000000…    pool 3 has an empty block: visited by each end of a frame, and each time that the clock is read
+//!   each time   0001000000000…    pool 3 has a block to free: visited by each end of a frame, and each time that the clock is read
+//!   when due    0100000001000…    pools 1 and 9 have an empty block, which is old enough for something at a tick that is known
 //!   in turn     0000000100000…    pool 7 is in use: visited by one of 64
 //!                                 all others are at rest: nothing would change but their clocks
 //! ```
@@ -15,8 +16,8 @@
 //!
 //! # Cost
 //!
-//! The end of a frame visits the pools with empty blocks and one of 64 that are in use, and reads two words for each 64. An
-//! allocation or free compares two numbers.
+//! The end of a frame visits those of the pools with empty blocks that are due and one of 64 that are in use. It reads three words
+//! for each 64, and the tick of each with an empty block. An allocation or free compares two numbers.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -24,6 +25,7 @@ use std::sync::Mutex;
 
 use super::PoolState;
 use super::clock::{LOOKS, TICKS_PER_LOOK};
+use super::custom_pools::SLOTS_TOGETHER;
 use crate::device::Device;
 use crate::memory::time::Moment;
 use crate::sync::locked;
@@ -38,7 +40,7 @@ pub(super) struct ActivePools {
     /// The ticks up to which turns were taken.
     turned: AtomicU64,
     /// Locked after the lock of a pool: a bit is changed together with what the pool says of itself.
-    lists: Mutex<Vec<Word>>,
+    lists: Mutex<Lists>,
 }
 
 /// The time that has passed. Read by each allocation and free, so that it shares no cache line with what is written oftener.
@@ -53,16 +55,58 @@ struct Passed {
     moment: AtomicU64,
 }
 
-/// Which pools a visit is for: all that are visited each time, and those whose turn it is. A bit for each of the 64 slots of the
-/// first word.
+/// Which pools a visit is for: all that are visited each time, those that are due, and those whose turn it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn(u64);
+pub(super) struct Turn {
+    /// A bit for each of the 64 slots of the first word.
+    in_turn: u64,
+    /// Those that are due at this tick, which are visited each time from then on, until a visit finds another tick for them.
+    /// `None` for all, which stay due when they are.
+    tick: Option<u64>,
+}
 
 /// A bit for each of 64 slots. A pool is in one of the sets at most.
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
     each_time: u64,
     in_turn: u64,
+    when_due: u64,
+}
+
+/// The lowest bits of the tick at which each pool of a word is due: [`MOST_TICKS`] from now at most.
+type Ticks = [u16; u64::BITS as usize];
+
+/// The sets of pools. The end of a frame reads all words, and the ticks of those alone that have pools to wait for.
+#[derive(Debug, Default)]
+struct Lists {
+    words: Vec<Word>,
+    /// By word.
+    ticks: Vec<Ticks>,
+}
+
+/// The ticks within which each pool that is not at rest is visited.
+const MOST_TICKS: u64 = u64::BITS as u64;
+
+/// Empty blocks of a set beyond which nobody looks for the tick at which one of them is old enough.
+const FEW: u32 = 4;
+
+impl Word {
+    /// Returns a bit for each slot that is due, and has those visited each time from now on.
+    fn take_due(&mut self, turn: Turn, ticks: &Ticks) -> u64 {
+        let Some(now) = turn.tick else { return self.when_due };
+        // So many ticks have passed that all are due; the lowest bits of a tick would not tell.
+        let mut due = if turn.in_turn == u64::MAX { self.when_due } else { 0 };
+        let mut left = self.when_due & !due;
+        while left != 0 {
+            let bit = left & left.wrapping_neg();
+            let since = (now as u16).wrapping_sub(ticks[left.trailing_zeros() as usize]);
+            due |= if since <= i16::MAX as u16 { bit } else { 0 };
+            left ^= bit;
+        }
+        self.when_due &= !due;
+        self.each_time |= due;
+        due
+    }
 }
 
 /// When a pool is visited.
@@ -70,6 +114,8 @@ struct Word {
 pub(super) enum Visits {
     #[default]
     EachTime,
+    /// At a tick.
+    WhenDue(u64),
     InTurn,
     AtRest,
 }
@@ -126,21 +172,25 @@ impl ActivePools {
         Moment { tick: moment >> 1, in_frames: moment & 1 != 0 }
     }
 
-    /// Calls `visit` with the slot of each pool that a visit is for, in their order, and no lock held.
-    pub(super) fn each(&self, Turn(turn): Turn, mut visit: impl FnMut(u32)) {
-        let mut words = [0; WORDS];
+    /// Calls `visit` with the slot of each pool that a visit is for, in their order, and whether it is the pool's turn alone; with
+    /// no lock held.
+    pub(super) fn each(&self, turn: Turn, mut visit: impl FnMut(u32, bool)) {
+        let mut words = [(0, 0); WORDS];
         for first in (0..).step_by(WORDS) {
-            let lists = locked(&self.lists);
-            let Some(rest) = lists.get(first..) else { return };
+            let mut lists = locked(&self.lists);
+            let Lists { words: all, ticks } = &mut *lists;
+            let (Some(rest), Some(ticks)) = (all.get_mut(first..), ticks.get(first..)) else { return };
             let count = rest.len().min(WORDS);
-            for ((at, word), it) in (first..).zip(&mut words).zip(rest) {
-                // Another place in each word: the pools of as many shards are in every eighth slot, or so.
-                *word = it.each_time | it.in_turn & turn.rotate_left(at as u32 % u64::BITS);
+            for (((at, word), it), ticks) in (first..).zip(&mut words).zip(rest).zip(ticks) {
+                let in_turn = it.in_turn & turn.in_turn.rotate_left(Turn::place(at as u32));
+                let due = if it.when_due == 0 { 0 } else { it.take_due(turn, ticks) };
+                *word = (due | it.each_time | in_turn, in_turn);
             }
             drop(lists);
-            for (at, mut word) in (first..).zip(words[..count].iter().copied()) {
+            for (at, (mut word, in_turn)) in (first..).zip(words[..count].iter().copied()) {
                 while word != 0 {
-                    visit(at as u32 * u64::BITS + word.trailing_zeros());
+                    let bit = word.trailing_zeros();
+                    visit(at as u32 * u64::BITS + bit, in_turn >> bit & 1 != 0);
                     word &= word - 1;
                 }
             }
@@ -150,25 +200,47 @@ impl ActivePools {
     fn set(&self, slot: u32, visits: Visits) {
         let (word, bit) = ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS));
         let mut lists = locked(&self.lists);
-        if lists.len() <= word {
-            lists.resize(word + 1, Word::default());
+        let Lists { words, ticks } = &mut *lists;
+        if words.len() <= word {
+            words.resize(word + 1, Word::default());
+            ticks.resize(word + 1, [0; u64::BITS as usize]);
         }
-        let word = &mut lists[word];
+        let (word, ticks) = (&mut words[word], &mut ticks[word]);
         word.each_time = word.each_time & !bit | if visits == Visits::EachTime { bit } else { 0 };
         word.in_turn = word.in_turn & !bit | if visits == Visits::InTurn { bit } else { 0 };
+        word.when_due &= !bit;
+        if let Visits::WhenDue(tick) = visits {
+            word.when_due |= bit;
+            ticks[(slot % u64::BITS) as usize] = tick as u16;
+        }
     }
 }
 
 impl Turn {
     /// All pools that are not at rest.
-    pub(super) const ALL: Self = Self(u64::MAX);
+    pub(super) const ALL: Self = Self { in_turn: u64::MAX, tick: None };
+
+    /// Returns the bit of a word whose turn comes with that of the lowest bit of the first word.
+    fn place(word: u32) -> u32 {
+        // The pools in use are the first of each so many slots, where they have so many shards: of each word another eighth.
+        word.wrapping_mul(SLOTS_TOGETHER) % u64::BITS
+    }
+
+    /// Returns the ticks until the turn of a slot comes: 1 to [`MOST_TICKS`].
+    fn ticks_to(slot: u32, now: u64) -> u64 {
+        let turn = u64::from(slot % u64::BITS).wrapping_sub(Self::place(slot / u64::BITS).into());
+        turn.wrapping_sub(now) % MOST_TICKS + 1
+    }
 
     /// Returns whose turn it is when some ticks have passed after so many.
     fn after(before: u64, passed: u64) -> Self {
-        if passed >= u64::BITS.into() {
-            return Self::ALL;
+        let tick = Some(before + passed);
+        if passed >= MOST_TICKS {
+            return Self { in_turn: u64::MAX, tick };
         }
-        Self((before..before + passed).fold(0, |turn, tick| turn | 1 << (tick % u64::from(u64::BITS))))
+        let in_turn =
+            (before..before + passed).fold(0, |turn, tick| turn | 1 << (tick % u64::from(u64::BITS)));
+        Self { in_turn, tick }
     }
 }
 
@@ -221,6 +293,48 @@ impl<D: Device> PoolState<D> {
         }
     }
 
+    /// Has the pool visited when something may be to be done about the block that has just become empty, if not before.
+    pub(super) fn watch_emptied(&mut self) {
+        let policy = self.rules.empty_blocks;
+        // With the block, more of what the pool has may be more than it needs, where it does not keep its peak.
+        let may_be_surplus = !policy.keeps_peak || self.has_surplus();
+        let frames = u64::from(policy.frames);
+        let ticks = if may_be_surplus { frames.min(self.stale_ticks()) } else { frames };
+        // In a pool whose block becomes empty in each frame, a visit is near enough already.
+        let is_near = match self.rest.visits {
+            Visits::EachTime => true,
+            Visits::WhenDue(tick) => tick <= self.rest.ticks + ticks.max(1),
+            Visits::InTurn => MOST_TICKS <= ticks,
+            Visits::AtRest => false,
+        };
+        if !is_near {
+            self.watch();
+        }
+    }
+
+    /// Returns the ticks until something may be to be done about the empty blocks, if no thread changes the pool before.
+    fn ticks_to_wait(&self) -> u64 {
+        // What decides of an empty block, in `take_unwanted`: its age, what the pool needed lately, and a reservation.
+        let now = self.clock.now;
+        let frames = u64::from(self.rules.empty_blocks.frames);
+        let period = (self.clock.period() + frames.max(1)).saturating_sub(now);
+        let reserve = if self.holds_reserve() { self.reserved_until - now } else { MOST_TICKS };
+        // If for nothing else in its turn, so that those which began together are not visited together.
+        let mut ticks = Turn::ticks_to(self.slot_index(), self.rest.ticks).min(period).min(reserve);
+        // What is no surplus becomes none by its age alone.
+        let surplus = if self.has_surplus() { self.stale_ticks() } else { frames };
+        for set in &self.sets {
+            if set.empty_blocks > FEW {
+                return 1;
+            }
+            for age in set.empty_ages(now) {
+                let later = [surplus, frames].into_iter().filter(|&limit| limit > age);
+                ticks = later.fold(ticks, |ticks, limit| ticks.min(limit - age));
+            }
+        }
+        ticks.max(1)
+    }
+
     /// Counts the frames that ended since this was called last.
     pub(super) fn count_frames(&mut self) {
         self.rest.ticks = self.active.ticks();
@@ -264,8 +378,10 @@ impl<D: Device> PoolState<D> {
             Visits::EachTime
         } else if self.is_settled() {
             Visits::AtRest
-        } else if self.has_empty_blocks() || self.holds_reserve() || self.rules.ahead.is_some() {
+        } else if self.rules.ahead.is_some() {
             Visits::EachTime
+        } else if self.has_empty_blocks() || self.holds_reserve() {
+            Visits::WhenDue(self.rest.ticks + self.ticks_to_wait())
         } else {
             Visits::InTurn
         };
@@ -302,7 +418,7 @@ mod tests {
     use crate::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
     use crate::{Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, Requirements};
 
-    use super::Turn;
+    use super::{Turn, Visits};
     use crate::sync::locked;
 
     const FRAMES: u32 = 10;
@@ -346,7 +462,7 @@ mod tests {
 
         fn active(&self) -> usize {
             let mut count = 0;
-            self.allocator.pools.active.each(Turn::ALL, |_| count += 1);
+            self.allocator.pools.active.each(Turn::ALL, |_, _| count += 1);
             count
         }
     }
@@ -371,15 +487,20 @@ mod tests {
     #[test]
     fn the_turn_of_each_pool_comes_once_in_as_many_ticks_as_there_are_turns() {
         for first in [0, 1, 63, 1000] {
-            let turns = (first..first + u64::from(TURN)).map(|tick| Turn::after(tick, 1).0);
+            let turns = (first..first + u64::from(TURN)).map(|tick| Turn::after(tick, 1).in_turn);
             let all = turns.fold(0, |all, turn| {
                 assert_eq!((turn.count_ones(), all & turn), (1, 0));
                 all | turn
             });
-            assert_eq!(all, Turn::ALL.0);
+            assert_eq!(all, Turn::ALL.in_turn);
+            for slot in (0..1000).step_by(13) {
+                let turn = Turn::after(first + Turn::ticks_to(slot, first) - 1, 1).in_turn;
+                assert_eq!(turn.rotate_left(Turn::place(slot / 64)), 1 << (slot % 64), "slot {slot}");
+            }
             for passed in 0..2 * u64::from(TURN) {
-                let one_by_one = (first..first + passed).fold(0, |all, tick| all | Turn::after(tick, 1).0);
-                assert_eq!(Turn::after(first, passed).0, one_by_one, "{passed} ticks at once");
+                let one_by_one =
+                    (first..first + passed).fold(0, |all, tick| all | Turn::after(tick, 1).in_turn);
+                assert_eq!(Turn::after(first, passed).in_turn, one_by_one, "{passed} ticks at once");
             }
         }
     }
@@ -390,7 +511,7 @@ mod tests {
         let pools: Vec<_> = (0..100).map(|_| world.pool(0)).collect();
         let visited = |at: u64| {
             let mut count = 0;
-            world.allocator.pools.active.each(Turn::after(at, 1), |_| count += 1);
+            world.allocator.pools.active.each(Turn::after(at, 1), |_, _| count += 1);
             count
         };
         let options = |pool| MemoryUsage::GpuOnly.with_pool(pool);
@@ -402,11 +523,51 @@ mod tests {
             world.frames(1);
             assert!(frame == 0 || visited(frame) <= 4, "{} pools in frame {frame}", visited(frame));
         }
-        // With an empty block: each frame, so that the block goes when it is old.
-        world.allocator.free(world.allocate(&pools[0])).unwrap();
-        let blocks = world.allocator.statistics().blocks;
         assert!(world.allocator.free_many(held).is_empty());
-        assert!((0..u64::from(TURN)).all(|frame| visited(frame) >= 100), "{blocks} blocks");
+    }
+
+    #[test]
+    fn a_pool_with_an_empty_block_is_visited_when_the_block_is_old_enough_for_something() {
+        let world = World::new();
+        let (pool, beside) = (world.pool(0), world.pool(0));
+        let index = pool.shards().first;
+        let looks = |frame: u64| {
+            let slot = world.allocator.pools.get(index).unwrap();
+            let guard = locked(&slot.state);
+            let rest = &guard.as_ref().unwrap().rest;
+            if let Visits::WhenDue(tick) = rest.visits {
+                assert!(tick > frame, "frame {frame}, due {tick}");
+            }
+            rest.ticks
+        };
+        let (kept, in_use) = (world.allocate(&beside), world.allocate(&pool));
+        world.frames(FRAMES * 3);
+        world.allocator.free(in_use).unwrap();
+        let (began, mut seen, mut visits) = (u64::from(FRAMES) * 3, 0, 0);
+        for frame in 1..=u64::from(FRAMES) {
+            assert_eq!(world.allocator.statistics().blocks, 2, "after {frame} frames");
+            world.frames(1);
+            let last = looks(began + frame);
+            visits += u32::from(last != core::mem::replace(&mut seen, last));
+        }
+        assert_eq!(world.allocator.statistics().blocks, 1, "it went when it was old enough, and not later");
+        assert!(visits <= 4, "{visits} visits in {FRAMES} frames");
+        world.allocator.free(kept).unwrap();
+    }
+
+    #[test]
+    fn blocks_that_are_old_at_the_same_time_go_one_in_each_frame_and_the_other_pools_are_not_visited() {
+        let world = World::new();
+        let pools: Vec<_> = (0..100).map(|_| world.pool(0)).collect();
+        let held: Vec<_> = pools.iter().map(|pool| world.allocate(pool)).collect();
+        world.frames(FRAMES);
+        assert!(world.allocator.free_many(held).is_empty());
+        world.frames(FRAMES - 1);
+        for left in (0..100).rev() {
+            world.frames(1);
+            assert_eq!(world.allocator.statistics().blocks, left);
+        }
+        world.allocator.check_invariants();
     }
 
     #[test]

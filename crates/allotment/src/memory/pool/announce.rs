@@ -73,18 +73,17 @@ impl<D: Device> Pools<D> {
 
     fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u64) -> Option<Announcement> {
         let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
-        state.announce(self.place_of(index, state.shard), &name, epoch)
+        state.announce(self.place_of(index, state.shards), &name, epoch)
     }
 
     /// Returns where a pool is, and what it serves if it is a default one.
-    fn place_of(&self, index: u32, shard: u32) -> PoolPlace {
+    fn place_of(&self, index: u32, PoolShards { first, stride, .. }: PoolShards) -> PoolPlace {
         let custom = index >= self.default_pool_count();
-        let stride = if custom { 1 } else { self.pools_per_shard() };
         let of_the_program = Served { lifetime: ExpectedLifetime::Long, optimal: false, movers: 0 };
         let served = if custom { of_the_program } else { Served::by(index % stride).1 };
         PoolPlace {
             index,
-            first: index - shard * stride,
+            first,
             custom,
             served: Served { optimal: served.optimal && self.separate_optimal, ..served },
             granularity: self.device.properties().limits.buffer_image_granularity,
@@ -96,9 +95,14 @@ impl<D: Device> Pools<D> {
         new.enter_slot(index);
         if let Some(slot) = self.slots.get(index) {
             let mut guard = locked(&slot.state);
+            // Of two threads that make a shard of a custom pool, the first one.
+            if guard.is_some() {
+                return;
+            }
             // Nobody reads. A reader who comes after this locks the slot after this, and hears of the pool then.
             if !self.events.is_read() {
                 guard.insert(new).begin_active();
+                slot.note_pool(true);
                 return;
             }
         }
@@ -112,8 +116,13 @@ impl<D: Device> Pools<D> {
             .filter_map(|shard| shard.guard.as_ref())
             .all(|state| state.is_announced_in(epoch));
         let Some(shard) = all.iter_mut().flatten().find(|shard| shard.index == index) else { return };
+        // Another thread came first, since the lock was released.
+        if shard.guard.is_some() {
+            return;
+        }
         let state = shard.guard.insert(new);
         state.begin_active();
+        shard.slot.note_pool(true);
         // Under the lock: whether the reader came before or comes next, it hears of the pool once.
         if others_are_known {
             // A pool that is new has no allocations.

@@ -7,6 +7,7 @@ use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryTypeIndex, OwnedMemory, Priority};
+use crate::events::EventLog;
 use crate::memory::block_set::{BlockSet, Role};
 use crate::memory::pool::pools::Pools;
 use crate::memory::pool::requests::AwaitedBlock;
@@ -17,10 +18,17 @@ use crate::memory::statistics::Statistics;
 use crate::memory::{AllocationError, BudgetPolicy, CreatePoolError, ShortName};
 use crate::sync::locked;
 
+/// Pools whose first shards have slots side by side: an operation in one of a thousand pools reads the place of its slot, and a
+/// cache line has four. Few, since a walk over all pools passes the places of all shards.
+pub(super) const SLOTS_TOGETHER: u32 = 8;
+
 /// A pool that is being created.
 #[derive(Debug)]
 pub(crate) struct NewPool<D: Device> {
-    shards: Vec<PoolState<D>>,
+    /// Its shard 0. The others are made when a thread needs them.
+    first: PoolState<D>,
+    /// The most shards that it will have.
+    count: u32,
     /// Each with its set. Kept apart until the pool has its slots: if a block is refused, they are all that has to be freed.
     blocks: Vec<(usize, OwnedMemory<D>)>,
 }
@@ -37,7 +45,7 @@ pub(crate) struct FirstBlock {
 impl<D: Device> NewPool<D> {
     /// Returns how a block of a set is allocated.
     pub(crate) fn first_block(&self, set: usize) -> FirstBlock {
-        let first = &self.shards[0];
+        let first = &self.first;
         FirstBlock {
             memory_type: first.sets[set].memory_type,
             size: first.next_block_size(set),
@@ -56,6 +64,12 @@ impl<D: Device> NewPool<D> {
 }
 
 impl<D: Device> PoolState<D> {
+    /// Creates another shard of the same pool, without blocks.
+    fn new_sibling(&self, shard: u32, log: &EventLog) -> Self {
+        let sets = self.sets.iter().map(|set| set.new_sibling(shard)).collect();
+        Self::new(self.rules.of_sibling(), (self.shards, shard), sets, &self.active, log)
+    }
+
     /// Returns all memory of a pool that is gone.
     pub(crate) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
         self.sets.into_iter().flat_map(BlockSet::into_memory)
@@ -77,6 +91,7 @@ impl<D: Device> PoolSlot<D> {
         }
         guard.iter_mut().for_each(PoolState::emit_destroyed);
         guard.iter_mut().for_each(PoolState::end_active);
+        self.note_pool(false);
         let state = guard.take();
         // Statistics read the counters without the lock, and the slot has no pool from here on.
         self.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
@@ -115,18 +130,26 @@ impl<D: Device> Pools<D> {
         Some(first)
     }
 
-    /// Returns vacant slots for the shards of a pool, one after the other.
+    /// Returns vacant slots for the shards of a pool.
+    ///
+    /// ```text
+    ///   shard 0 of 8 pools   shard 1 of these   shard 2 …
+    ///   [0 1 2 3 4 5 6 7]    [– – – 3 – – – –]  [– – – …        most pools have no other shard than the first
+    /// ```
     fn take_slots(&self, count: u32) -> PoolShards {
         let mut vacant = locked(&self.vacant_slots);
-        let reused = vacant.iter().rposition(|shards| shards.count == count).map(|at| vacant.swap_remove(at));
-        drop(vacant);
-        reused.unwrap_or_else(|| {
-            // A count that is full stays so, and names slots beyond the table: never those of another pool.
-            let more = |slots: u32| Some(slots.saturating_add(count));
-            let (Ok(first) | Err(first)) =
-                self.slot_count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-            PoolShards { first, stride: 1, count }
-        })
+        if let Some(at) = vacant.iter().rposition(|shards| shards.count == count) {
+            return vacant.swap_remove(at);
+        }
+        // A count that is full stays so, and names slots beyond the table: never those of another pool.
+        let more = |slots: u32| Some(slots.saturating_add(count.saturating_mul(SLOTS_TOGETHER)));
+        let (Ok(first) | Err(first)) =
+            self.slot_count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        let shards = |at: u32| PoolShards { first: first.saturating_add(at), stride: SLOTS_TOGETHER, count };
+        // The last one is taken first.
+        let others = (1..SLOTS_TOGETHER).rev().map(shards);
+        vacant.extend(others.filter(|&shards| self.slots.hold(shards)));
+        shards(0)
     }
 
     /// Makes a pool, to which its first blocks are to be added.
@@ -136,37 +159,48 @@ impl<D: Device> Pools<D> {
         options: Option<&D::MemoryOptions>,
     ) -> Result<NewPool<D>, CreatePoolError> {
         self.check_pool(desc)?;
-        let shards = (0..self.shards_for(desc)).map(|shard| self.new_shard(desc, shard, options));
-        Ok(NewPool { shards: shards.collect(), blocks: Vec::new() })
+        let first = self.new_shard(desc, options);
+        Ok(NewPool { first, count: self.shards_for(desc), blocks: Vec::new() })
     }
 
     /// Puts a new pool into slots, where requests find it. Where there are too many, returns its
     /// blocks, and how many there may be.
     pub(crate) fn install_pool(&self, new: NewPool<D>) -> Result<PoolShards, (Vec<OwnedMemory<D>>, u32)> {
         // The slot of a destroyed pool first. Its records keep their generations, so tokens of that pool stay stale.
-        let shards = self.take_slots(new.shards.len() as u32);
-        let slots = shards.indices().map(|index| self.slots.get_or_make(index));
-        let Some(slots) = slots.collect::<Option<Vec<_>>>() else {
-            return Err((new.into_blocks(), shards.first));
-        };
-        let NewPool { shards: mut states, blocks } = new;
+        let shards = self.take_slots(new.count);
+        let slot = self.slots.get_or_make(shards.first).filter(|_| self.slots.hold(shards));
+        let Some(slot) = slot else { return Err((new.into_blocks(), shards.first)) };
+        let NewPool { mut first, blocks, .. } = new;
         for (set, memory) in blocks {
-            states[0].change_minimum(set, |blocks| blocks + 1);
-            states[0].add_empty(slots[0], set, memory, Role::Shared);
+            first.change_minimum(set, |blocks| blocks + 1);
+            first.add_empty(slot, set, memory, Role::Shared);
         }
+        first.shards = shards;
         // Last: from here on walks over all pools find the pool, with all its blocks.
-        for (mut state, index) in states.into_iter().zip(shards.indices()) {
-            state.shards = shards;
-            self.install(index, state);
-        }
+        self.install(shards.first, first);
         Ok(shards)
+    }
+
+    /// Makes a shard of a custom pool that no thread has used. Another thread may make it at the same time: then its shard stays.
+    #[cold]
+    pub(super) fn make_custom_shard(&self, shards: PoolShards, index: u32) -> Option<&PoolSlot<D>> {
+        let slot = self.slots.get_or_make(index)?;
+        // No lock of another shard is held: `install` may take those of all.
+        let first = self.slots.get(shards.first)?;
+        let shard = (index - shards.first) / shards.stride;
+        let new = locked(&first.state).as_ref()?.new_sibling(shard, &self.events);
+        self.install(index, new);
+        Some(slot)
     }
 
     /// Frees all allocations of a pool at once. Returns the blocks that the pool does not keep.
     pub(crate) fn reset(&self, pool: &Pool) -> Result<Vec<OwnedMemory<D>>, AllocationError> {
-        // In arrays: a program that resets a pool in each frame takes nothing from the heap for it.
-        let mut shards = self.slots_of(pool)?;
-        let slots: [_; MOST_CUSTOM_SHARDS as usize] = core::array::from_fn(|_| shards.next());
+        // In arrays: a program that resets a pool in each frame takes nothing from the heap for it. By shard, some of which no
+        // thread may have used. One that is made from here on has no allocation that was there before the call.
+        _ = self.slots_of(pool)?;
+        let mut shards = pool.shards().indices();
+        let slots: [_; MOST_CUSTOM_SHARDS as usize] =
+            core::array::from_fn(|_| shards.next().and_then(|index| self.slots.get(index)));
         // No thread accesses bytes of the pool while their memory is freed. `changes` before `state`, as everywhere:
         // threads that hold the first for reading take the second. Both of all shards, or a resource could be created
         // in one while another is reset. All code that holds two locks of a kind takes them in the same order.
@@ -207,15 +241,15 @@ impl<D: Device> Pools<D> {
         locked(&self.vacant_slots).push(shards);
     }
 
-    /// Creates a shard of a pool, without blocks. The description is [checked](Self::check_pool).
-    fn new_shard(&self, desc: &PoolDesc, shard: u32, options: Option<&D::MemoryOptions>) -> PoolState<D> {
+    /// Creates shard 0 of a pool, without blocks. The description is [checked](Self::check_pool).
+    fn new_shard(&self, desc: &PoolDesc, options: Option<&D::MemoryOptions>) -> PoolState<D> {
         let properties = self.device.properties();
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
             algorithm: desc.algorithm,
             sizing: self.sizing_of(desc),
             // The blocks of the minimum are allocated in shard 0, of whichever types can be had.
-            min_blocks: vec![0; desc.memory_types.len()],
+            min_blocks: [0; MAX_POOL_TYPES],
             max_blocks: desc.max_blocks,
             alignment: desc.alignment,
             granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
@@ -230,15 +264,17 @@ impl<D: Device> Pools<D> {
         };
         let times = if desc.separate_movable { 2 } else { 1 };
         let types = core::iter::repeat_n(&desc.memory_types, times).flatten();
-        let sets = types.filter_map(|&memory_type| {
+        // Of the exact size: a filter tells none, and a vector of an unknown size begins with four.
+        let mut sets = Vec::with_capacity(desc.memory_types.len() * times);
+        sets.extend(types.filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
             let (multiple, objects) = (self.flush_multiple(memory_type), self.slots.objects());
             let heap = (heap, self.heaps.heap_size(heap));
-            Some(BlockSet::new(shard, memory_type, heap, multiple, desc.algorithm, objects))
-        });
+            Some(BlockSet::new(0, memory_type, heap, multiple, desc.algorithm, objects))
+        }));
         // Its slots are taken later.
         let shards = PoolShards { first: 0, stride: 1, count: 1 };
-        PoolState::new(rules, (shards, shard), sets.collect(), &self.active, &self.events)
+        PoolState::new(rules, (shards, 0), sets, &self.active, &self.events)
     }
 
     fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {
@@ -278,15 +314,15 @@ impl<D: Device> Pools<D> {
         Ok(())
     }
 
-    /// Returns the slots of a custom pool's shards, in the order of their indices.
+    /// Returns the slots of a custom pool's shards that were ever used, with their indices, in this order.
     pub(crate) fn slots_of(
         &self,
         pool: &Pool,
-    ) -> Result<impl Iterator<Item = &PoolSlot<D>> + use<'_, D>, AllocationError> {
+    ) -> Result<impl Iterator<Item = (u32, &PoolSlot<D>)> + use<'_, D>, AllocationError> {
         // The index of a pool of another allocator would name a wrong pool here.
         if pool.allocator() != self.id {
             return Err(AllocationError::WrongPool { name: pool.name() });
         }
-        Ok(pool.shards().indices().filter_map(|index| self.slots.get(index)))
+        Ok(pool.shards().indices().filter_map(|index| Some((index, self.slots.get(index)?))))
     }
 }

@@ -9,7 +9,7 @@ use crate::memory::request::MAX_POOL_TYPES;
 use crate::memory::{BlockGrowth, BudgetPolicy, Name};
 
 /// The maximum number of block sets in one pool: two of each memory type in a pool that keeps movable allocations apart.
-pub(super) const MAX_POOL_SETS: usize = 2 * MAX_POOL_TYPES;
+pub(crate) const MAX_POOL_SETS: usize = 2 * MAX_POOL_TYPES;
 
 /// The description of a custom pool.
 ///

@@ -262,6 +262,23 @@ impl<D: Device> PoolState<D> {
         self.has_empty_blocks_in(None)
     }
 
+    /// Returns true if a block that becomes empty now is kept for a while, as all that are empty already.
+    pub(super) fn keeps_emptied(&self) -> bool {
+        let policy = &self.rules.empty_blocks;
+        // What is older than that was looked at when it was due, and nothing that decides of it changes with this one.
+        self.rules.ahead.is_none()
+            && policy.frames != 0
+            && policy.keeps_peak
+            && (self.stale_ticks() != 0 || !self.has_surplus())
+    }
+
+    /// Returns true if the pool has more than it needs, by what the policy keeps.
+    pub(super) fn has_surplus(&self) -> bool {
+        let needed = self.needed();
+        let idle = self.reserved().saturating_sub(needed).saturating_sub(self.room_to_keep());
+        idle > self.rules.empty_blocks.idle_bytes(needed)
+    }
+
     /// Returns the bytes that the pool keeps by its own usage, before the policy adds to them.
     fn needed(&self) -> u64 {
         if self.rules.empty_blocks.keeps_peak { self.clock.needed() } else { self.used() }

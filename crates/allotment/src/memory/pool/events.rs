@@ -41,7 +41,7 @@ pub(crate) struct PoolEvents {
     /// The index of the pool's slot. Written when the pool gets it, before any event.
     pool: u32,
     /// The allocations that the reader has yet to hear of; `None` once it has heard of all.
-    unheard: Option<Unheard>,
+    unheard: Option<Box<Unheard>>,
 }
 
 /// The allocations of a pool that are not announced yet.
@@ -138,7 +138,8 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         let announcement = self.events.source.announce_in(epoch)?;
-        self.events.unheard = (self.records() != 0).then(|| Unheard { from: 0, but: HashSet::new() });
+        self.events.unheard =
+            (self.records() != 0).then(|| Box::new(Unheard { from: 0, but: HashSet::new() }));
         let algorithm = self.rules.algorithm;
         announcement.emit(|texts| Event::PoolCreated {
             pool: PoolId(pool),
@@ -343,7 +344,7 @@ impl<D: Device> PoolState<D> {
     pub(super) fn emit_label(&mut self, record: u32) {
         if self.events.source.is_read() && self.events.is_heard(record) {
             let allocation = self.events.allocation(record);
-            let label = &self.labels[record as usize];
+            let label = Self::label_of(&self.labels, record);
             self.events.source.emit(|texts| Event::Labelled {
                 allocation,
                 name: texts.add_text(label.name.as_ref()),
@@ -357,7 +358,7 @@ impl<D: Device> PoolState<D> {
     pub(super) fn emit_call_site(&mut self, record: u32) {
         if self.events.source.is_read() && self.events.is_heard(record) {
             let allocation = self.events.allocation(record);
-            if let Some(site) = &self.labels[record as usize].call_site {
+            if let Some(site) = &Self::label_of(&self.labels, record).call_site {
                 self.events
                     .source
                     .emit(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });

@@ -60,7 +60,7 @@ pub(crate) enum AfterFree<D: Device> {
 impl<D: Device> PoolSlot<D> {
     /// Frees an allocation. One that a reset of the pool has freed is left alone. `now` reads the clock.
     #[inline]
-    pub(crate) fn free(&self, record: u32, generation: u32, now: impl FnOnce() -> Moment) -> AfterFree<D> {
+    pub(crate) fn free(&self, record: u32, generation: u32, now: impl Fn() -> Moment) -> AfterFree<D> {
         let mut guard = locked(&self.state);
         let (Some(state), Some(entry)) = (guard.as_mut(), self.records.get(record)) else {
             return AfterFree::NoPool;
@@ -82,11 +82,14 @@ impl<D: Device> PoolSlot<D> {
         &self,
         state: &mut PoolState<D>,
         record: u32,
-        now: impl FnOnce() -> Moment,
+        now: impl Fn() -> Moment,
     ) -> AfterFree<D> {
         // Defragmentation copies the allocation, so its range is freed when the copy has ended.
         if let Some(name) = state.free_later(self, record) {
             return AfterFree::Name(name);
+        }
+        if let Some((name, now)) = state.free_last_quickly(self, record, &now) {
+            return AfterFree::Freed(Freed { memory: None, more: false, name }, now);
         }
         let Some(ended) = state.end(self, record) else { return AfterFree::Nothing };
         if u32::from(ended.home()) != state.shard {
@@ -171,7 +174,7 @@ impl<D: Device> PoolState<D> {
             self.look_now();
         }
         if emptied {
-            self.watch();
+            self.watch_emptied();
         }
         // No other request may use such memory, so there is no reason to cache it.
         let block = range.block;

@@ -61,19 +61,19 @@ mod survey;
 mod two_shards;
 mod use_of_shard;
 
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
-use super::statistics::Counters;
 use super::token::{MemoryObjects, Record, RecordTable};
 use super::{BudgetPolicy, Name};
 use crate::choices::blocks::{BlockSize, EmptyBlockPolicy};
 use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
-use crate::memory::request::{PoolShards, other_set};
+use crate::memory::request::{MAX_POOL_TYPES, PoolShards, other_set};
 use crate::slab::Slab;
 use crate::sync::{TurnMutex, locked};
 use crate::table::Ahead;
@@ -122,24 +122,26 @@ pub(super) use self::statistics::Description;
 
 // What a pool and its shards consist of, beside the types below.
 pub(super) use self::clock::Clock;
+pub(super) use self::desc::MAX_POOL_SETS;
 pub(super) use self::events::PoolEvents;
 pub(super) use self::growth_ahead::Flow;
 pub(super) use self::use_of_shard::UseOfShard;
 
 use self::active::{ActivePools, Rest};
-use self::desc::MAX_POOL_SETS;
+use self::statistics::CountersOfSets;
 
 /// The configuration of a pool, custom or default.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Rules<D: Device> {
-    pub(super) algorithm: Algorithm,
-    pub(super) sizing: BlockSize,
-    /// This shard's part of the pool's minimum, by memory type; none in a default pool.
-    pub(super) min_blocks: Vec<u32>,
-    pub(super) max_blocks: u32,
     pub(super) alignment: Alignment,
     /// The multiple that optimal images are rounded up to, so that they share no page with linear resources.
     pub(super) granularity: Alignment,
+    pub(super) algorithm: Algorithm,
+    pub(super) sizing: BlockSize,
+    /// This shard's part of the pool's minimum, by memory type.
+    pub(super) min_blocks: [u32; MAX_POOL_TYPES],
+    pub(super) max_blocks: u32,
     /// Movable allocations have block sets of their own; see [`PoolState::other_set`].
     pub(super) separate_movable: bool,
     pub(super) empty_blocks: EmptyBlockPolicy,
@@ -154,25 +156,44 @@ pub(super) struct Rules<D: Device> {
     pub(super) name: Option<Name>,
 }
 
+impl<D: Device> Rules<D> {
+    /// Returns those of another shard.
+    fn of_sibling(&self) -> Self {
+        Self {
+            // The blocks of the minimum were allocated in shard 0, and take their part of it along where they are lent.
+            min_blocks: [0; MAX_POOL_TYPES],
+            options: self.options.clone(),
+            name: self.name.clone(),
+            ..*self
+        }
+    }
+}
+
 /// A slot that holds a pool, or one shard of it, or none.
 ///
 /// Aligned to 128 bytes, since many processors prefetch cache lines in pairs: threads in different pools share no line.
+///
+/// In this order, with what each allocation and free reads and writes at the beginning: of a thousand pools that are used in turn,
+/// none is in a cache.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub(super) struct PoolSlot<D: Device> {
     pub(super) state: TurnMutex<Option<PoolState<D>>>,
+    pub(super) counters: CountersOfSets,
+    pub(super) records: RecordTable,
     /// Makes the state of a default pool when a request first needs it. Unused in a custom pool.
     pub(super) made: Once,
+    /// There is a state. Written with the lock held, and read without it for a shard of a custom pool, which is made when a
+    /// thread needs it: later pools use the slot again.
+    has_pool: AtomicBool,
     /// Locked shared while a thread accesses memory through a token whose allocation may move; locked exclusively
     /// while allocations move or the pool is reset. Taken before `state`. A reset takes those of all shards; a thread
     /// that holds one takes no other.
     pub(super) changes: RwLock<()>,
     /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
-    pub(super) records: RecordTable,
     /// The memory objects that the records name, of all pools.
     pub(super) objects: Arc<MemoryObjects>,
-    pub(super) counters: [Counters; MAX_POOL_SETS],
 }
 
 impl<D: Device> PoolSlot<D> {
@@ -180,11 +201,12 @@ impl<D: Device> PoolSlot<D> {
         Self {
             state: TurnMutex::new(None),
             made: Once::new(),
+            has_pool: AtomicBool::new(false),
             changes: RwLock::new(()),
             grown: Condvar::new(),
             records: RecordTable::default(),
             objects,
-            counters: Default::default(),
+            counters: CountersOfSets::default(),
         }
     }
 
@@ -192,41 +214,60 @@ impl<D: Device> PoolSlot<D> {
     pub(super) fn take_pool(&self) -> Option<PoolState<D>> {
         let mut guard = locked(&self.state);
         guard.iter_mut().for_each(PoolState::end_active);
+        self.note_pool(false);
         guard.take()
+    }
+
+    /// Notes that the slot has a pool from here on, or none. The caller holds the lock.
+    fn note_pool(&self, has: bool) {
+        // Relaxed: whoever finds it takes the lock, or the slow way to it once more.
+        self.has_pool.store(has, Relaxed);
+    }
+
+    /// Returns true if there is a pool in the slot, or a shard of one.
+    fn has_pool(&self) -> bool {
+        self.has_pool.load(Relaxed)
     }
 
     /// Returns true if the pool has memory objects. Reads counters without the lock, so the answer may be outdated.
     pub(super) fn has_memory(&self) -> bool {
-        self.counters.iter().any(Counters::have_memory)
+        self.counters.iter().any(|counters| counters.have_memory())
     }
 }
 
 /// The part of a pool, or of one shard of it, that its lock guards.
+///
+/// In this order, with what each allocation and free reads and writes at the beginning: of a thousand pools that are used in turn,
+/// none is in a cache.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct PoolState<D: Device> {
-    pub(super) rules: Rules<D>,
-    /// The shards of its pool, and which of them this is.
-    pub(super) shards: PoolShards,
+    /// Whether threads allocate here at present.
+    pub(super) use_of_shard: UseOfShard,
     pub(super) shard: u32,
+    /// Ranges in the quick lists of all sets.
+    waiting: usize,
     pub(super) sets: Vec<BlockSet<D>>,
     /// By the index of the record. Invariant: no vacant record is spent; spent ones are out of use for good.
     details: Slab<Detail>,
-    /// By the same index. Invariant: empty where the detail is not `labelled`, waits, or is vacant.
-    labels: Chunks<Label>,
-    /// Records that the next allocations may need.
-    next_records: Ahead<Record>,
-    pub(super) clock: Clock,
     /// Whether the ends of frames visit the pool.
     rest: Rest,
     active: Arc<ActivePools>,
-    /// Whether threads allocate here at present.
-    pub(super) use_of_shard: UseOfShard,
-    /// Ranges in the quick lists of all sets.
-    waiting: usize,
-    /// Memory objects that threads are allocating for the pool.
-    pub(super) pending: u32,
+    pub(super) clock: Clock,
     /// Bytes that requests took out of blocks, frame by frame.
     pub(super) flow: Flow,
+    /// Where the pool writes what happens.
+    pub(super) events: PoolEvents,
+    pub(super) rules: Rules<D>,
+    /// The shards of its pool, and which of them this is.
+    pub(super) shards: PoolShards,
+    /// By the same index. Invariant: empty where the detail is not `labelled`, waits, or is vacant. Those of the first record
+    /// alone are made when it has a label.
+    labels: Chunks<Label>,
+    /// Records that the next allocations may need.
+    next_records: Ahead<Record>,
+    /// Memory objects that threads are allocating for the pool.
+    pub(super) pending: u32,
     /// Until this tick no block is freed, since [`Allocator::reserve`](crate::Allocator::reserve) allocated it.
     pub(super) reserved_until: u64,
     /// The tick at which the maintenance thread was refused a block. It tries again in the next.
@@ -236,8 +277,6 @@ pub(super) struct PoolState<D: Device> {
     /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
     /// released the lock.
     pub(super) changed_priority: Option<(D::Memory, Priority)>,
-    /// Where the pool writes what happens.
-    pub(super) events: PoolEvents,
 }
 
 impl<D: Device> PoolState<D> {

@@ -26,7 +26,7 @@ use crate::memory::driver::Terms;
 use crate::memory::driver::{Heaps, heap_of};
 use crate::memory::mover::{MOVER_GROUPS, MoverId};
 use crate::memory::request::{AllocationRequest, Remembered};
-use crate::memory::request::{MOST_SHARDS, PoolShards};
+use crate::memory::request::{MAX_POOL_TYPES, MOST_SHARDS, PoolShards};
 use crate::memory::time::{Moment, Time};
 use crate::memory::token::Allocation;
 use crate::memory::token::MemoryObjects;
@@ -175,7 +175,12 @@ impl<D: Device> Pools<D> {
         self.active.count_frame();
         // Frames count from here on, though none did when the clock was read before the first one.
         passed.into_iter().for_each(|now| self.active.note_moment(Moment { in_frames: true, ..now }));
-        self.active.each(self.turn(), |index| {
+        let is_read = self.events.is_read();
+        self.active.each(self.turn(), |index, in_turn| {
+            // One block goes in a frame. The others that are due stay so, and what passes meanwhile is counted by the next visit.
+            if unwanted.is_some() && !grows_ahead && !in_turn && !is_read {
+                return;
+            }
             let Some(slot) = self.slots.get(index) else { return };
             let takes =
                 if grows_ahead || unwanted.is_some() { TakesUnwanted::No } else { TakesUnwanted::Yes };
@@ -192,7 +197,7 @@ impl<D: Device> Pools<D> {
     /// have all the room that they want, and no block to free.
     pub(crate) fn each_to_maintain(&self, now: Moment, mut visit: impl FnMut(&PoolSlot<D>)) {
         self.active.note_moment(now);
-        self.active.each(Turn::ALL, |index| {
+        self.active.each(Turn::ALL, |index, _| {
             self.slots.get(index).filter(|slot| slot.has_memory()).into_iter().for_each(&mut visit);
         });
     }
@@ -202,7 +207,7 @@ impl<D: Device> Pools<D> {
     pub(crate) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
         self.active.note_moment(now);
-        self.active.each(self.turn(), |index| {
+        self.active.each(self.turn(), |index, _| {
             let Some(slot) = self.slots.get(index) else { return };
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { return };
@@ -241,7 +246,7 @@ impl<D: Device> Pools<D> {
             algorithm: self.desc.algorithm,
             sizing: BlockSize::Growing(self.desc.block_sizes_of(memory_type)),
             // No block before the first request: a device has more memory types than a program uses.
-            min_blocks: Vec::new(),
+            min_blocks: [0; MAX_POOL_TYPES],
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
             // In a pool of optimal images alone no linear resource is near, so no granularity is needed between them.

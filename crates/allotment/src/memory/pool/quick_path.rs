@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::events::{Event, Placement};
 use crate::memory::block_set::{DEPTH, MOST_WAITING, Sizes};
 use crate::memory::request::AllocationRequest;
+use crate::memory::time::Moment;
 use crate::memory::token::Record;
 use crate::memory::{Movability, Name};
 use crate::sync::locked;
@@ -154,6 +155,48 @@ impl<D: Device> PoolState<D> {
         entry.retire();
         self.emit_freed(record);
         Some(labelled)
+    }
+
+    /// Frees the last allocation of a pool's only block, where nothing follows from that: its range waits as others do, and
+    /// the next request of its size needs no search. `now` reads the clock, where that is due. `None`, with nothing changed but
+    /// the time, where the free needs the full path.
+    ///
+    /// With several blocks it does not wait: the next request is to go to the fullest of them.
+    pub(super) fn free_last_quickly(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        now: impl FnOnce() -> Moment,
+    ) -> Option<(Option<Name>, Option<Moment>)> {
+        let entry = slot.records.get(record)?;
+        let detail = self.detail(record)?;
+        let set = usize::from(detail.set);
+        let waits = detail.may_wait()
+            && detail.state() == DetailState::Settled
+            && self.waiting != MOST_WAITING
+            && self.sets[set].is_last_of_only_block(detail.block)
+            && !entry.is_last_use()
+            && !self.clock.is_about_to_tick()
+            && self.keeps_emptied();
+        if !waits {
+            return None;
+        }
+        let now = self.clock.looks_at_emptied().then(now);
+        // Before the block becomes empty, as on the full path.
+        now.into_iter().for_each(|now| _ = self.pass_time(now));
+        let detail = self.details.get_mut(record)?;
+        let (labelled, sizes, block) = (detail.is_labelled(), detail.sizes(entry.size()), detail.block);
+        if !self.sets[set].keep_last_in_quick_list(record, (block, entry.offset()), sizes, self.clock.now) {
+            return None;
+        }
+        self.waiting += 1;
+        detail.set_state(DetailState::Waiting);
+        slot.counters[set].store_live(&self.sets[set].statistics);
+        self.clock.count_free();
+        self.watch_emptied();
+        entry.retire();
+        self.emit_freed(record);
+        Some((if labelled { self.take_label(record) } else { None }, now))
     }
 
     /// Empties the label of an allocation that was freed quickly. Returns its name, to be dropped after the lock.

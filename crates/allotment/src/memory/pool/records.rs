@@ -4,9 +4,10 @@
 use allotment_suballoc::{Alignment, Handle, MAX_SIZE};
 
 use super::{PoolSlot, PoolState, RecordInUse, RoundedRequest};
+use crate::chunks::Chunks;
 use crate::device::{Device, MemoryHandle, Priority, PrioritySupport, ResourceKind};
 use crate::events::Placement;
-use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
+use crate::memory::block_set::{BlockRange, BlockSet, PlacedRange, Role, Sizes};
 use crate::memory::mover::MoverId;
 use crate::memory::request::AllocationRequest;
 use crate::memory::token::{RawPlace, Record};
@@ -15,6 +16,9 @@ use crate::memory::{
 };
 use crate::slab::Slab;
 use crate::sync::locked;
+
+/// Records of a pool up to which its blocks have host memory for as many ranges as they have, and no more.
+const FEW: u32 = 4;
 
 /// The part of an allocation that is read under the pool's lock only. Where its range begins, and how many bytes were
 /// requested, stands in its [`Record`](crate::memory::token::Record), which a free needs too.
@@ -365,6 +369,9 @@ impl<D: Device> PoolState<D> {
     fn append_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
         loop {
             let index = self.details.next_index();
+            if index >= FEW {
+                self.sets.iter_mut().for_each(BlockSet::expect_many);
+            }
             let entry = slot.records.get_or_append(index, &mut self.next_records);
             if !entry
                 .ok_or(AllocationError::TooManyAllocations { limit: index, name: ShortName::NONE })?
@@ -453,7 +460,7 @@ impl<D: Device> PoolState<D> {
         }
         slot.counters[set].store_ranges(&blocks.statistics);
         self.flow.add(sizes.occupied);
-        if self.labels.len() <= record as usize {
+        if self.labels.len() <= record as usize && (record != 0 || labelled) {
             self.add_labels();
         }
         // The label of the record's last allocation was taken when that was freed.
@@ -486,7 +493,7 @@ impl<D: Device> PoolState<D> {
         self.labels[record as usize] = Label::of(options);
     }
 
-    /// Adds labels up to the last record.
+    /// Adds labels up to the last record, those that are missing.
     #[cold]
     fn add_labels(&mut self) {
         while self.labels.len() < self.details.bound() as usize {
@@ -511,7 +518,13 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the label of an allocation that is live.
     pub(crate) fn label(&self, record: u32) -> &Label {
-        &self.labels[record as usize]
+        Self::label_of(&self.labels, record)
+    }
+
+    /// Returns a label of the list, which is as long as that of the records, or empty where all but the first have none.
+    pub(super) fn label_of(labels: &Chunks<Label>, record: u32) -> &Label {
+        static NONE: Label = Label { name: None, user_data: 0, category: "", call_site: None };
+        labels.get(record as usize).unwrap_or(&NONE)
     }
 
     /// Returns the label of a live allocation, mutably.
@@ -519,6 +532,7 @@ impl<D: Device> PoolState<D> {
         let detail = self.details.get_mut(record).filter(|detail| !detail.is_waiting())?;
         // Set before the caller changes the label: a quick free clears only the labels that it knows of.
         detail.bits.set(Bits::LABELLED, true);
+        self.add_labels();
         self.labels.get_mut(record as usize)
     }
 

@@ -14,7 +14,7 @@
 //! Occasional contention, as with a thread that frees what it allocated here, is no reason to move: a thread that moves
 //! leaves partly filled blocks behind.
 //!
-//! A shard costs nothing until a thread moves there, and then a partly filled block. So no thread moves to one without
+//! A shard costs nothing until a thread moves there, not even host memory, and then a partly filled block. So no thread moves to one without
 //! memory where the pool's shards would then have little in their blocks ([`may_open`](Pools::may_open)): small pools
 //! have few shards, however many threads contend. Threads that share a shard let each other work for a while
 //! (`sync/turns.rs`).
@@ -67,7 +67,7 @@ use crate::memory::statistics::{Counters, Statistics};
 use crate::memory::{AllocationError, ShortName};
 use crate::sync::{contended_lately, locked, spin_locked, try_locked};
 
-/// The maximum number of shards of a custom pool, all of which are created with it.
+/// The maximum number of shards of a custom pool.
 pub(super) const MOST_CUSTOM_SHARDS: u32 = 16;
 
 /// Shards for each thread that can run at once.
@@ -131,7 +131,7 @@ impl<'a, D: Device> LockedShard<'a, D> {
 }
 
 impl<D: Device> Pools<D> {
-    /// Returns the number of shards of a custom pool, which are created with it.
+    /// Returns the most shards of a custom pool. All but the first are made when a thread needs them.
     pub(super) fn shards_for(&self, desc: &PoolDesc) -> u32 {
         // Shards would divide a maximum of blocks among themselves: a thread could be refused while there is room in the
         // block of another. And in a linear pool they would mix up the order of the calls.
@@ -143,7 +143,7 @@ impl<D: Device> Pools<D> {
     /// becomes the thread's own.
     fn lock_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
         let index = shards.own();
-        let slot = self.shard(index)?;
+        let slot = self.shard(shards, index)?;
         match try_locked(&slot.state) {
             Some(guard) => Ok(LockedShard { index, slot, guard }),
             None => self.lock_contended_shard(shards),
@@ -157,14 +157,14 @@ impl<D: Device> Pools<D> {
         let how = if contended_lately() { Contended::ForLong } else { Contended::Briefly };
         self.note_contended(shards, how);
         let index = shards.own();
-        let slot = self.shard(index)?;
+        let slot = self.shard(shards, index)?;
         if let Some(guard) = spin_locked(&slot.state) {
             return Ok(LockedShard { index, slot, guard });
         }
         self.note_contended(shards, Contended::ForLong);
         // Perhaps another one by now.
         let index = shards.own();
-        Ok(LockedShard::lock((index, self.shard(index)?)))
+        Ok(LockedShard::lock((index, self.shard(shards, index)?)))
     }
 
     /// Notes that the thread found its shard locked, and moves it where that happened too often.
@@ -201,14 +201,15 @@ impl<D: Device> Pools<D> {
         of_pool.allocation_bytes.saturating_mul(LEAST_FILL) >= average.saturating_mul(open + 1)
     }
 
-    /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
-    /// all its shards.
-    pub(crate) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
+    /// Returns the slot of a shard, one of `shards`. Makes the shard at the first call.
+    pub(crate) fn shard(&self, shards: PoolShards, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
+        const GONE: AllocationError = AllocationError::WrongPool { name: ShortName::NONE };
         if pool >= self.default_pool_count() {
-            return self.slots.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE });
+            // The first shard is there as long as its pool.
+            let slot = self.slots.get(pool).filter(|slot| pool == shards.first || slot.has_pool());
+            return slot.or_else(|| self.make_custom_shard(shards, pool)).ok_or(GONE);
         }
-        let slot =
-            self.slots.get_or_make(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
+        let slot = self.slots.get_or_make(pool).ok_or(GONE)?;
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
             if let Some(state) = self.new_default_pool(pool) {
@@ -439,7 +440,7 @@ impl<D: Device> Pools<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Option<MemoryTypeIndex>, AllocationError> {
         let (rounded, in_blocks, memory_type) = {
-            let guard = locked(&self.shard(own)?.state);
+            let guard = locked(&self.shard(shards, own)?.state);
             let state = guard.as_ref().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
             (rounded, state.may_share_block(&rounded), state.sets[set].memory_type)

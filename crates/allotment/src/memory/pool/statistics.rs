@@ -1,14 +1,53 @@
 //! Sums over a pool's blocks.
 
+use core::ops::Index;
+use std::sync::OnceLock;
+
 use allotment_suballoc::SizeRange;
 
-use super::{Detail, PoolSlot, PoolState};
+use super::{Detail, MAX_POOL_SETS, PoolSlot, PoolState};
 use crate::choices::Name;
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::block_set::Block;
 use crate::memory::pool::pieces::SeenKind;
-use crate::memory::statistics::{DetailedStatistics, Statistics};
+use crate::memory::statistics::{Counters, DetailedStatistics, Statistics};
+
+/// The counters of a pool's block sets.
+///
+/// The first beside the pool's lock, and the others made when they are needed: nearly all pools have one memory type.
+#[derive(Debug, Default)]
+pub(crate) struct CountersOfSets {
+    first: Counters,
+    others: OnceLock<Box<[Counters; MAX_POOL_SETS - 1]>>,
+}
+
+impl CountersOfSets {
+    /// Iterates over the counters of the sets that have any.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Counters> {
+        core::iter::once(&self.first).chain(self.others.get().into_iter().flat_map(|others| others.iter()))
+    }
+
+    /// Returns those of a set that has any.
+    pub(super) fn get(&self, set: usize) -> Option<&Counters> {
+        match set.checked_sub(1) {
+            None => Some(&self.first),
+            Some(at) => self.others.get()?.get(at),
+        }
+    }
+}
+
+impl Index<usize> for CountersOfSets {
+    type Output = Counters;
+
+    #[inline]
+    fn index(&self, set: usize) -> &Counters {
+        match set.checked_sub(1) {
+            None => &self.first,
+            Some(at) => &self.others.get_or_init(Box::default)[at],
+        }
+    }
+}
 
 impl<D: Device> PoolState<D> {
     /// Returns the sums over all memory types.
@@ -36,8 +75,8 @@ impl<D: Device> PoolState<D> {
 
     /// Stores the statistics where they can be read without the lock.
     pub(super) fn store_counters(&self, slot: &PoolSlot<D>) {
-        for (set, counters) in self.sets.iter().zip(&slot.counters) {
-            counters.store(&set.statistics);
+        for (at, set) in self.sets.iter().enumerate() {
+            slot.counters[at].store(&set.statistics);
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::device::{Device, ResourceKind};
 use crate::memory::Movability;
 use crate::memory::block_set::Role;
 use crate::memory::mover::MoverId;
+use crate::memory::statistics::{Counters, Statistics};
 use crate::memory::token::AllocationId;
 use crate::sync::locked;
 
@@ -75,7 +76,7 @@ impl<D: Device> PoolSlot<D> {
     /// Returns a block set and its blocks, for the run with a key. `None` where there is no set of this number.
     pub(crate) fn survey_blocks(&self, set: u8, run: u64, tick: u64) -> Option<(SetSeen, Vec<BlockSeen>)> {
         let at = usize::from(set);
-        let there = self.counters.get(at)?.load();
+        let there = self.counters.get(at).map_or(Statistics::default(), Counters::load);
         // The counters are read without the lock. They may be a little old; then the vector grows under it.
         let mut blocks = Vec::with_capacity((there.blocks + there.dedicated) as usize);
         let mut guard = locked(&self.state);

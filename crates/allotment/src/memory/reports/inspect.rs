@@ -168,7 +168,7 @@ impl<D: Device> Reports<'_, D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     #[doc(alias("vmaGetPoolStatistics", "GetStatistics"))]
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
-        let counters = self.allocator.pools.slots_of(pool)?.flat_map(|slot| &slot.counters);
+        let counters = self.allocator.pools.slots_of(pool)?.flat_map(|(_, slot)| slot.counters.iter());
         Ok(counters.map(|counters| counters.load()).sum())
     }
 
@@ -226,7 +226,7 @@ impl<D: Device> Reports<'_, D> {
     #[doc(alias("vmaCalculatePoolStatistics", "CalculateStatistics"))]
     pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
         let mut detailed = DetailedStatistics::default();
-        for slot in self.allocator.pools.slots_of(pool)? {
+        for (_, slot) in self.allocator.pools.slots_of(pool)? {
             slot.add_detailed(|_, found| detailed.add(&found));
         }
         Ok(detailed)

@@ -109,7 +109,7 @@ impl<D: Device> Reports<'_, D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_allocations(&self, pool: &Pool) -> Result<Vec<ListedAllocation<D>>, AllocationError> {
         let mut listed = Vec::new();
-        for (slot, index) in self.allocator.pools.slots_of(pool)?.zip(pool.shards().indices()) {
+        for (index, slot) in self.allocator.pools.slots_of(pool)? {
             self.allocator.list(slot, index, &mut listed);
         }
         Ok(listed)

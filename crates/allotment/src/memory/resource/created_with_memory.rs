@@ -8,7 +8,7 @@ use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
 use crate::memory::allocator::{Allocator, IdleBlocks};
 use crate::memory::block_set::Role;
 use crate::memory::pool::{NeededBlock, RoundedRequest, Source};
-use crate::memory::request::AllocationRequest;
+use crate::memory::request::{AllocationRequest, PoolShards};
 use crate::memory::token::Allocation;
 use crate::memory::{
     AllocationError, AllocationOptions, CreatePoolError, Dedicated, NewBlocks, Pool, PoolDesc, ShortName,
@@ -204,7 +204,7 @@ impl<D: Device> Allocator<D> {
         let made = match &request.options.pool {
             Some(pool) => self.by_pool_types(pool, request, |set, request| {
                 self.make_dedicated(
-                    (pool.shards().own(), set),
+                    (pool.shards(), set),
                     request,
                     memory_options,
                     dedicated_to_resource,
@@ -215,8 +215,15 @@ impl<D: Device> Allocator<D> {
             None => self.by_ranking(request, |memory_type, request| {
                 // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
                 // usually finds free.
-                let pool = self.pools.default_pool_for(memory_type, request).own();
-                self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
+                let shards = self.pools.default_pool_for(memory_type, request);
+                self.make_dedicated(
+                    (shards, 0),
+                    request,
+                    memory_options,
+                    dedicated_to_resource,
+                    &make,
+                    &unmake,
+                )
             }),
         };
         made.map_err(|error| self.refused(error, request))
@@ -225,14 +232,14 @@ impl<D: Device> Allocator<D> {
     /// Allocates dedicated memory from one memory type of one pool.
     fn make_dedicated<H>(
         &self,
-        from: (u32, usize),
+        (shards, set): (PoolShards, usize),
         request: &AllocationRequest<'_>,
         memory_options: Option<&D::MemoryOptions>,
         dedicated_to_resource: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
-        let (pool, set) = from;
+        let pool = shards.own();
         // Checked first: dedicated memory is always a new memory object, so no existing one can serve the request.
         if request.options.new_blocks == NewBlocks::NeverAllocate {
             let requested = request.requirements.size;
@@ -243,7 +250,7 @@ impl<D: Device> Allocator<D> {
                 name: ShortName::NONE,
             });
         }
-        let needed = self.begin_dedicated_block(pool, set, request)?;
+        let needed = self.begin_dedicated_block((shards, pool), set, request)?;
         let NeededBlock { pending, rounded, source, .. } = needed;
         // The options of a custom pool hold for its dedicated memory as well, unless the caller passes others.
         let memory_options = memory_options.or(source.options.as_ref());

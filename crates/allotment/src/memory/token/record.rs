@@ -435,7 +435,7 @@ mod tests {
         allocator.free(used).unwrap();
         for _ in 0..3 {
             allocator.trim();
-            // The first 32 are of one chunk, and the others are new.
+            // The first four are of one chunk, and the others are new.
             let tokens: Vec<_> = (0..40).map(|_| allocate()).collect();
             assert!(tokens[0].generation > SPENT / 2 && tokens[32].generation < 8, "{tokens:?}");
             tokens.into_iter().for_each(|token| allocator.free(token).unwrap());

@@ -121,3 +121,52 @@ fn after_a_long_pause_no_more_ranges_are_joined_at_once_than_after_a_few_ticks()
     }
     world.finish(live);
 }
+
+#[test]
+fn the_last_range_of_the_only_block_waits_as_well_and_the_block_is_empty_and_goes_when_it_is_old() {
+    let world = World::new();
+    let allocate = |size| world.allocator.allocate(&Requirements::new(size), &world.pinned).unwrap();
+    let empty = || world.allocator.statistics().blocks == 1 && world.allocator.statistics().allocations == 0;
+    // The labels go with the allocation that has them.
+    let named = world.pinned.clone().with_name("gone");
+    let mut before = None;
+    for round in 0..300 {
+        let allocation = if round % 3 == 0 {
+            world.allocator.allocate(&Requirements::new(1000), &named).unwrap()
+        } else {
+            allocate(1000)
+        };
+        let info = world.allocator.info(&allocation).unwrap();
+        assert_eq!(info.name.is_some(), round % 3 == 0);
+        assert_eq!(before.replace(info.offset).unwrap_or(info.offset), info.offset);
+        world.allocator.free(allocation).unwrap();
+        // Each 64th free counts a frame, and takes the full path.
+        assert!(empty() && (world.waiting() == 1 || round % 64 == 63), "round {round}");
+        world.allocator.check_invariants();
+    }
+    // It is as empty as one in which nothing waits: a request of all its bytes finds room.
+    let all = allocate(256 << 20);
+    assert_eq!((world.waiting(), world.allocator.statistics().blocks), (0, 1));
+    world.allocator.free(all).unwrap();
+    world.allocator.free(allocate(1000)).unwrap();
+    let frames = world.allocator.desc().empty_blocks.frames;
+    (0..=frames).for_each(|_| world.allocator.end_frame());
+    assert_eq!((world.waiting(), world.allocator.statistics().blocks), (0, 0));
+    drop(named);
+    world.finish(Vec::new());
+}
+
+#[test]
+fn the_last_range_of_one_block_beside_another_does_not_wait_so_that_the_fuller_one_is_filled_first() {
+    let world = World::new();
+    let allocate = |size| world.allocator.allocate(&Requirements::new(size), &world.pinned).unwrap();
+    let (first, second, third) = (allocate((256 << 20) - 4096), allocate(4096), allocate(4096));
+    assert_eq!(world.allocator.statistics().blocks, 2);
+    world.allocator.free(second).unwrap();
+    assert_eq!(world.waiting(), 1);
+    world.allocator.free(third).unwrap();
+    assert_eq!(world.waiting(), 1, "the newest would be taken first");
+    let (again, filled) = (allocate(4096), world.allocator.info(&first).unwrap().memory);
+    assert_eq!(world.allocator.info(&again).unwrap().memory, filled);
+    world.finish(vec![first, again]);
+}

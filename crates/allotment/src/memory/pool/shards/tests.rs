@@ -121,7 +121,9 @@ fn a_thread_that_finds_its_shard_locked_too_often_moves_to_one_with_fewer_in_poo
     for world in World::both() {
         let shards = world.shards();
         assert_eq!(shards.count, SHARDS);
-        let slot = world.allocator.pools.shard(shards.first).unwrap();
+        // Made before, since that takes the lock of shard 0, from which they get the rules of a custom pool.
+        shards.indices().for_each(|index| _ = world.allocator.pools.shard(shards, index).unwrap());
+        let slot = world.allocator.pools.shard(shards, shards.first).unwrap();
         world.allocator.pools.residents.crowd();
         let guard = locked(&slot.state);
         let moved = scope(|scope| {
@@ -146,7 +148,7 @@ fn a_thread_opens_no_shard_while_the_blocks_of_a_pool_are_nearly_empty() {
     for world in World::both() {
         let shards = world.shards();
         let contend = || {
-            let slot = world.allocator.pools.shard(shards.first).unwrap();
+            let slot = world.allocator.pools.shard(shards, shards.first).unwrap();
             world.allocator.pools.residents.crowd();
             let guard = locked(&slot.state);
             scope(|scope| {
@@ -189,7 +191,7 @@ fn a_pool_with_a_maximum_and_a_linear_pool_have_one_shard_and_leave_the_thread_w
         let world = World::new(Some(desc));
         let shards = world.shards();
         assert_eq!(shards.count, 1);
-        let slot = world.allocator.pools.shard(shards.first).unwrap();
+        let slot = world.allocator.pools.shard(shards, shards.first).unwrap();
         let guard = locked(&slot.state);
         let got = scope(|scope| {
             let work = || {
@@ -548,4 +550,50 @@ fn check(world: &World, live: &[Allocation], minimum: u32) {
     for pair in places.windows(2) {
         assert!(pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1, "{pair:?}");
     }
+}
+
+#[test]
+fn a_custom_pool_has_those_shards_that_a_thread_used_and_threads_that_need_one_at_once_make_one() {
+    let world = World::new(Some(blocks_of_one_size()));
+    let shards = world.shards();
+    let made = || -> Vec<u32> {
+        let slots = shards.indices().filter_map(|index| world.pools.get(index));
+        slots.filter_map(|slot| locked(&slot.state).as_ref().map(|state| state.shard)).collect()
+    };
+    assert_eq!(made(), [0]);
+    let first = world.allocate(0, KIB);
+    assert_eq!(made(), [0]);
+    let together = scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| world.allocate(2, KIB))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(made(), [0, 2]);
+    world.check_invariants();
+    // With shard 1 missing in between.
+    world.reset_pool(world.pool()).unwrap();
+    let listed = world.reports().pool_allocations(world.pool()).unwrap();
+    assert!(listed.is_empty() && together.iter().all(|it| world.location(it).is_err()));
+    let last = world.allocate(2, KIB);
+    assert_eq!(world.reports().pool_allocations(world.pool()).unwrap().len(), 1);
+    assert_eq!(world.reports().pool_statistics(world.pool()).unwrap().allocations, 1);
+    world.free_all(together.into_iter().chain([first, last]));
+    let World { allocator, pool, options } = world;
+    drop(options);
+    allocator.destroy_pool(pool.unwrap()).unwrap();
+    // Another pool in the same slots begins with one shard as well, and makes the others anew.
+    let again = World { options: AllocationOptions::from(MemoryUsage::Upload), pool: None, allocator };
+    let pool = again.create_pool(blocks_of_one_size()).unwrap();
+    assert_eq!(pool.shards(), shards);
+    let options = again.options.clone().with_pool(&pool);
+    let mut again = World { options, pool: Some(pool), ..again };
+    again.allocator.check_invariants();
+    let is_made = |world: &World, shard| {
+        world.pools.get(shards.index(shard)).is_some_and(|slot| locked(&slot.state).is_some())
+    };
+    assert!(is_made(&again, 0) && !is_made(&again, 2));
+    let allocation = again.allocate(2, KIB);
+    assert!(is_made(&again, 2));
+    again.free_all([allocation]);
+    again.options = AllocationOptions::default();
+    again.finish();
 }
