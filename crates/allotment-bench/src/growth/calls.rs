@@ -21,14 +21,17 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
         row(&format!("end of a frame, {pools} idle pools"), frame_ends(pools)?);
     }
     for pools in [1, args.pools] {
-        let in_use = pools_in_use(pools)?;
+        let in_use = pools_in_use(pools, LIVE)?;
         row(&format!("operation in one of {pools} pools in use"), in_use.operations);
         row(&format!("end of a frame with 1000 of them, {pools} pools in use"), in_use.frame_ends);
-        say!(
-            "{:<56} {:>9} KiB",
-            format!("host memory of one of {pools} pools in use"),
-            in_use.bytes_of_a_pool / KIB
-        );
+        bytes_row(&format!("host memory of one of {pools} pools in use"), in_use.bytes_of_a_pool);
+        let pairs = pools_in_use(pools, 0)?;
+        row(&format!("operation in one of {pools} pools, empty but for it"), pairs.operations);
+        row(&format!("end of a frame with 1000 of them, {pools} such pools"), pairs.frame_ends);
+    }
+    for (live, what) in [(0, "no"), (1, "one")] {
+        let what = format!("host memory of one of {} pools with {what} allocation", args.pools);
+        bytes_row(&what, host_memory(args.pools, live)?);
     }
     row(&format!("trim, {} empty blocks", args.blocks), trims(args.blocks)?);
     row("… of which the simulated GPU, which unmaps their pages", frees_of_the_device(args.blocks)?);
@@ -42,6 +45,10 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
 fn row(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     say!("{what:<56} {:>12.3}", micros(times[times.len() / 2]));
+}
+
+fn bytes_row(what: &str, bytes: u64) {
+    say!("{what:<56} {bytes:>10} B");
 }
 
 fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
@@ -84,9 +91,12 @@ struct PoolsInUse {
     bytes_of_a_pool: u64,
 }
 
-/// Allocations and frees in random pools, of which each keeps sixteen allocations of some sizes.
-fn pools_in_use(count: u32) -> Result<PoolsInUse, Failure> {
-    const LIVE: u32 = 16;
+/// Allocations that each pool in use keeps.
+const LIVE: u32 = 16;
+
+/// Allocations and frees in random pools, of which each keeps some allocations of some sizes; without any, allocations that are
+/// freed at once.
+fn pools_in_use(count: u32, live_each: u32) -> Result<PoolsInUse, Failure> {
     const OPERATIONS: u32 = 1000;
     let allocator = allocator(KIB * KIB)?;
     let mut rng = Rng::new(count.into());
@@ -99,13 +109,17 @@ fn pools_in_use(count: u32) -> Result<PoolsInUse, Failure> {
     };
     let mut live = Vec::new();
     for pool in 0..pools.len() {
-        live.push((0..LIVE).map(|_| allocate(&mut rng, pool)).collect::<Result<Vec<_>, _>>()?);
+        live.push((0..live_each).map(|_| allocate(&mut rng, pool)).collect::<Result<Vec<_>, _>>()?);
     }
     let (mut operations, mut frame_ends) = (Vec::new(), Vec::new());
     for frame in 0..400 {
         let (time, done) = timed(|| -> Result<(), Failure> {
             for _ in 0..OPERATIONS / 2 {
                 let (pool, at) = (rng.below(count) as usize, rng.below(LIVE) as usize);
+                if live_each == 0 {
+                    allocator.free(allocate(&mut rng, pool)?).map_err(setup)?;
+                    continue;
+                }
                 allocator.free(live[pool].swap_remove(at)).map_err(setup)?;
                 live[pool].push(allocate(&mut rng, pool)?);
             }
@@ -125,6 +139,26 @@ fn pools_in_use(count: u32) -> Result<PoolsInUse, Failure> {
         allocator.destroy_pool(pool).map_err(setup)?;
     }
     Ok(PoolsInUse { operations, frame_ends, bytes_of_a_pool })
+}
+
+/// The bytes of host memory of a pool, with the memory object of a simulated GPU.
+fn host_memory(count: u32, live: u32) -> Result<u64, Failure> {
+    let allocator = allocator(KIB * KIB)?;
+    let mut pools = Vec::with_capacity(count as usize);
+    let mut held = Vec::with_capacity((count * live) as usize);
+    let before = host_heap::bytes();
+    for _ in 0..count {
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).map_err(setup)?;
+        let options = MemoryUsage::GpuOnly.with_pool(&pool);
+        for _ in 0..live {
+            held.push(allocator.allocate(&Requirements::new(KIB), &options).map_err(setup)?);
+        }
+        pools.push(pool);
+    }
+    let bytes = (host_heap::bytes() - before) / u64::from(count);
+    held.into_iter().try_for_each(|it| allocator.free(it)).map_err(setup)?;
+    pools.into_iter().try_for_each(|pool| allocator.destroy_pool(pool)).map_err(setup)?;
+    Ok(bytes)
 }
 
 fn trims(blocks: u32) -> Result<Vec<Duration>, Failure> {

@@ -5,8 +5,8 @@
 //! that nothing keeps waiting.
 //!
 //! ```text
-//!   calls   frame ends with idle pools, operations and frame ends with pools in use, a trim, a request among many blocks, the
-//!           first lowest offset among many ranges
+//!   calls   frame ends with idle pools, operations and frame ends with pools in use, the host memory of a pool, a trim, a
+//!           request among many blocks, the first lowest offset among many ranges
 //!   waits   each report, while another thread allocates and frees
 //! ```
 
