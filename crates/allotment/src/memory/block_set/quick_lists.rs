@@ -86,6 +86,8 @@ pub(crate) struct QuickLists {
     len: usize,
     /// The class that was looked at last.
     looked_at: usize,
+    /// The class of each list. A look reads the counts of these alone.
+    classes: Vec<u16>,
 }
 
 /// How many ranges are in a class, and where.
@@ -146,6 +148,7 @@ impl QuickLists {
         // At most one for each class, of which there are some hundreds.
         self.counts[class].list = self.waiting.len() as u16;
         self.waiting.push([Waiting::default(); DEPTH]);
+        self.classes.push(class as u16);
     }
 
     /// Frees the lists, if none has a range.
@@ -221,8 +224,8 @@ impl QuickLists {
         if self.len == 0 {
             return 0;
         }
-        let has_any = |&class: &usize| self.counts[class].now != 0;
-        let next = (self.looked_at + 1..self.counts.len()).chain(0..=self.looked_at).find(has_any);
+        // The first one behind the last, or else of all.
+        let next = self.in_use().min_by_key(|&class| (class <= self.looked_at, class));
         let Some(class) = next else { unreachable!("`len` is the sum of the counts") };
         self.looked_at = class;
         let Count { now, idle, list: at } = self.counts[class];
@@ -237,7 +240,12 @@ impl QuickLists {
 
     /// Returns how many classes have ranges, up to `most`.
     pub(crate) fn classes_in_use(&self, most: u64) -> u64 {
-        self.counts.iter().filter(|count| count.now != 0).zip(0..most).count() as u64
+        self.in_use().zip(0..most).count() as u64
+    }
+
+    /// Iterates over the classes that have ranges, in no order.
+    fn in_use(&self) -> impl Iterator<Item = usize> {
+        self.classes.iter().map(|&class| usize::from(class)).filter(|&class| self.counts[class].now != 0)
     }
 
     /// Returns the number of waiting ranges.
@@ -261,6 +269,9 @@ impl QuickLists {
         assert!(self.counts.iter().all(|count| count.idle <= count.now));
         let lists = self.counts.iter().filter(|count| count.list != Count::NO_LIST).count();
         assert_eq!(lists, self.waiting.len(), "each list is of one class");
+        assert_eq!(lists, self.classes.len(), "each list has its class");
+        let of = |(at, &class): (usize, &u16)| usize::from(self.counts[usize::from(class)].list) == at;
+        assert!(self.classes.iter().enumerate().all(of), "which is that of its place");
         assert_eq!(self.len, self.records().count(), "all waiting ranges are counted");
     }
 }

@@ -175,19 +175,22 @@ impl ActivePools {
     /// Calls `visit` with the slot of each pool that a visit is for, in their order, and whether it is the pool's turn alone; with
     /// no lock held.
     pub(super) fn each(&self, turn: Turn, mut visit: impl FnMut(u32, bool)) {
-        let mut words = [(0, 0); WORDS];
+        let mut words = [(0, 0, 0); WORDS];
         for first in (0..).step_by(WORDS) {
             let mut lists = locked(&self.lists);
             let Lists { words: all, ticks } = &mut *lists;
             let (Some(rest), Some(ticks)) = (all.get_mut(first..), ticks.get(first..)) else { return };
-            let count = rest.len().min(WORDS);
-            for (((at, word), it), ticks) in (first..).zip(&mut words).zip(rest).zip(ticks) {
+            let mut found = 0;
+            for ((at, it), ticks) in (first..first + WORDS).zip(rest).zip(ticks) {
                 let in_turn = it.in_turn & turn.in_turn.rotate_left(Turn::place(at as u32));
                 let due = if it.when_due == 0 { 0 } else { it.take_due(turn, ticks) };
-                *word = (due | it.each_time | in_turn, in_turn);
+                let word = due | it.each_time | in_turn;
+                // Most have none.
+                words[found] = (at, word, in_turn);
+                found += usize::from(word != 0);
             }
             drop(lists);
-            for (at, (mut word, in_turn)) in (first..).zip(words[..count].iter().copied()) {
+            for &(at, mut word, in_turn) in &words[..found] {
                 while word != 0 {
                     let bit = word.trailing_zeros();
                     visit(at as u32 * u64::BITS + bit, in_turn >> bit & 1 != 0);
