@@ -6,13 +6,14 @@ use core::sync::atomic::{
 };
 use core::time::Duration;
 use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use windows::Win32::Foundation::HANDLE;
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
 use windows::Win32::System::Threading::{CreateEventW, INFINITE, WaitForSingleObject};
-use windows::core::{Interface as _, PCWSTR};
+use windows::core::{Interface as _, PCWSTR, s, w};
 
 use super::commands::Commands;
 use super::{Device, copies, full_images, refused};
@@ -35,6 +36,8 @@ pub(super) struct Queues {
     /// Events to wait with. After a timeout an event may still be signalled later, so events are not closed but
     /// reused; a woken thread checks the fence.
     events: Mutex<Vec<OwnedHandle>>,
+    /// Held for each wait and each signal of a queue where the runtime mixes them up: see [`is_vkd3d`].
+    turns: Option<Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -77,7 +80,13 @@ impl Queues {
             })
         };
         let queues = queues.into_iter().map(queue).collect::<Result<_, _>>()?;
-        Ok(Self { queues, events: Mutex::new(Vec::with_capacity(WAITERS)) })
+        let events = Mutex::new(Vec::with_capacity(WAITERS));
+        Ok(Self { queues, events, turns: is_vkd3d().then(Mutex::default) })
+    }
+
+    /// Waits for other threads' waits and signals, where the runtime needs that. Taken last, and for driver calls alone.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.turns.as_ref().map(locked)
     }
 
     /// Waits for all submissions. Objects that queues may still use after a timeout are leaked.
@@ -219,6 +228,7 @@ impl Queues {
         // A fence begins at 0, so such a wait is satisfied.
         for point in waits.iter().filter(|point| point.value.0 > 0) {
             let other = self.get(point.queue)?;
+            let _turn = self.turn();
             // SAFETY: both are live, and stay so until the queue has waited.
             unsafe { queue.raw.Wait(&other.fence, point.value.0) }.map_err(|error| refused(&error))?;
         }
@@ -227,14 +237,29 @@ impl Queues {
             unsafe { queue.raw.ExecuteCommandLists(lists) };
         }
         let value = queue.submitted().0 + 1;
+        let turn = self.turn();
         // SAFETY: both are live, and the value is above all values that the fence was signalled with before.
         let signalled = unsafe { queue.raw.Signal(&queue.fence, value) };
+        drop(turn);
         // The lists execute, but their completion cannot be observed any more.
         signalled.map_err(|_| DeviceError::Lost)?;
         // `Release`: a thread that reads the value sees what was written before the submission.
         queue.submitted.store(value, Release);
         Ok(TimelineValue(value))
     }
+}
+
+/// Whether the runtime is vkd3d, under Wine, whose system library says so.
+///
+/// vkd3d has one Vulkan queue for all queues of a type, or for all. It waits there for the first signal that it has noted and
+/// that is late enough: if the point itself was reached, for a later one. `Signal` notes its value before it submits it, so a
+/// `Wait` of another thread can come before it in the same Vulkan queue, which then stands still. (`Wait` and `Signal` of Windows
+/// need no lock, and get none: a queue that is full could keep it from the thread that would empty it.)
+fn is_vkd3d() -> bool {
+    // SAFETY: the name ends with a zero, and every process has that library.
+    let Ok(library) = (unsafe { GetModuleHandleW(w!("ntdll.dll")) }) else { return false };
+    // SAFETY: the library stays loaded, and the name ends with a zero.
+    unsafe { GetProcAddress(library, s!("wine_get_version")) }.is_some()
 }
 
 /// Creates an auto-reset event.

@@ -1,5 +1,9 @@
 //! When work is done: timelines, waits, and order.
 
+use core::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Release},
+};
 use core::time::Duration;
 use std::time::Instant;
 
@@ -26,6 +30,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         a_submission_may_wait_for_what_is_not_submitted_yet,
         a_submission_waits_for_all_its_points,
         a_wait_for_a_point_that_was_reached_costs_nothing,
+        a_wait_for_a_reached_point_needs_nothing_that_is_submitted_meanwhile,
         threads_submit_to_all_queues_at_once,
         many_small_submissions_all_complete,
         a_queue_that_does_not_exist_is_refused,
@@ -263,6 +268,35 @@ fn a_wait_for_a_point_that_was_reached_costs_nothing<F: Fixture>(gpu: &Gpu<F>) {
     for queue in gpu.queues() {
         gpu.wait(gpu.submit(queue, &reached, &[]));
     }
+}
+
+/// A thread submits to one queue, and another has each other queue wait for what the first has last submitted: often a point
+/// that was reached, while the next submission is on its way. A driver that mixes the two up stops both queues.
+fn a_wait_for_a_reached_point_needs_nothing_that_is_submitted_meanwhile<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    const COUNT: u64 = 3000;
+    if gpu.properties().queues.len() < 2 {
+        return ONE_QUEUE;
+    }
+    for busy in gpu.queues() {
+        let (last, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..COUNT {
+                    last.store(gpu.submit(busy, &[], &[]).value.0, Release);
+                }
+                is_done.store(true, Release);
+            });
+            while !is_done.load(Acquire) {
+                for queue in gpu.queues().filter(|&queue| queue != busy) {
+                    gpu.submit(queue, &[point(busy, last.load(Acquire))], &[]);
+                }
+            }
+        });
+        for queue in gpu.queues() {
+            gpu.wait(gpu.submit(queue, &[], &[]));
+        }
+    }
+    Outcome::Ran
 }
 
 fn threads_submit_to_all_queues_at_once<F: Fixture>(gpu: &Gpu<F>) {
