@@ -380,3 +380,42 @@ fn a_pool_that_says_nothing_of_its_blocks_has_the_allocator_s() {
     rig.free(allocation).unwrap();
     rig.destroy_pool(pool).unwrap();
 }
+
+#[test]
+fn an_allocator_that_is_told_so_gives_each_request_memory_of_its_own() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.dedicated = Dedicated::Always);
+    let mut growing = PoolDesc::new([DEVICE_TYPE]);
+    growing.name = Some("growing".into());
+    let [growing, fixed] = [growing, fixed_pool(DEVICE_TYPE, MIB)].map(|desc| rig.create_pool(desc).unwrap());
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        all.extend((0..20).map(|_| rig.allocate_wanted(&wanted_in(100, DEVICE_TYPE)).unwrap()));
+        all.extend((0..20).map(|_| rig.allocate_wanted_in(&growing, &wanted_in(100, DEVICE_TYPE)).unwrap()));
+        // A pool promises the size of its blocks.
+        all.extend((0..20).map(|_| rig.allocate_wanted_in(&fixed, &wanted_in(100, DEVICE_TYPE)).unwrap()));
+        let mut never = wanted_in(100, DEVICE_TYPE);
+        never.dedicated = Dedicated::Never;
+        all.push(rig.allocate_wanted(&never).unwrap());
+        let statistics = rig.statistics();
+        assert_eq!((statistics.dedicated, statistics.blocks), (40, 2), "what is asked for comes first");
+        // What was freed stays dedicated where it is reused.
+        rig.free_all(core::mem::take(&mut all));
+    }
+    rig.destroy_pool(growing).unwrap();
+    rig.destroy_pool(fixed).unwrap();
+}
+
+#[test]
+fn a_pool_that_is_told_so_gives_each_request_memory_of_its_own() {
+    let rig = Rig::new(DISCRETE);
+    let mut desc = PoolDesc::new([DEVICE_TYPE]);
+    desc.dedicated = Dedicated::Always;
+    let pool = rig.create_pool(desc).unwrap();
+    let mut all: Vec<_> =
+        (0..20).map(|_| rig.allocate_wanted_in(&pool, &wanted_in(100, DEVICE_TYPE)).unwrap()).collect();
+    all.push(rig.allocate_wanted(&wanted_in(100, DEVICE_TYPE)).unwrap());
+    let statistics = rig.statistics();
+    assert_eq!((statistics.dedicated, statistics.blocks), (20, 1));
+    rig.free_all(all);
+    rig.destroy_pool(pool).unwrap();
+}

@@ -52,7 +52,10 @@ impl<D: Device> Allocator<D> {
             }
         }
         match self.pools.install_pool(new) {
-            Ok(shards) => Ok(Pool::new(self.id(), shards, &desc.memory_types, desc.separate_movable, name)),
+            Ok(shards) => {
+                let rules = (desc.separate_movable, self.pools.dedicated_of(&desc));
+                Ok(Pool::new(self.id(), shards, &desc.memory_types, rules, name))
+            }
             Err((blocks, limit)) => {
                 self.free_all(blocks);
                 Err(CreatePoolError::FirstBlocks(AllocationError::TooManyAllocations { limit, name }))

@@ -8,6 +8,7 @@ use crate::choices::blocks::{BlockSizes, EmptyBlockPolicy};
 use crate::choices::call_site::CallSites;
 use crate::device::{DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use crate::memory::CreateAllocatorError;
+use crate::memory::Dedicated;
 use crate::memory::leak_report::LeakHandler;
 use crate::memory::time::TimeSource;
 
@@ -48,6 +49,26 @@ pub struct AllocatorDesc {
     pub empty_blocks: EmptyBlockPolicy,
     /// Which thread allocates blocks from the driver and frees them.
     pub block_growth: BlockGrowth,
+    /// What [`Dedicated::Automatic`] means for a request. [`Dedicated::Always`] gives each resource its own memory (on Direct3D 12
+    /// a committed resource), to find out whether a fault comes from memory that is shared: slow, and it takes more memory.
+    /// Custom pools whose blocks have a fixed size are left as they are.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::memory::Dedicated;
+    ///
+    /// let mut desc = AllocatorDesc::default();
+    /// desc.dedicated = Dedicated::Always;
+    /// let allocator = Allocator::new(device, desc)?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// assert_eq!((allocator.statistics().dedicated, allocator.statistics().blocks), (1, 0));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "ALLOCATOR_FLAG_ALWAYS_COMMITTED")]
+    pub dedicated: Dedicated,
     /// Bytes that the allocator may allocate from a heap. A heap that is not listed is limited by the driver alone.
     pub heap_limits: Vec<(MemoryHeapIndex, u64)>,
     /// For how many threads a pool has a part each, so that those that allocate at the same time do not wait for each
@@ -75,6 +96,7 @@ impl Default for AllocatorDesc {
             block_sizes_of_types: Vec::new(),
             empty_blocks: EmptyBlockPolicy::default(),
             block_growth: BlockGrowth::default(),
+            dedicated: Dedicated::Automatic,
             heap_limits: Vec::new(),
             threads: default_shards(),
             memory_types: MemoryTypeMask::ALL,

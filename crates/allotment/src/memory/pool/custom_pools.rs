@@ -15,7 +15,7 @@ use crate::memory::pool::shards::MOST_CUSTOM_SHARDS;
 use crate::memory::pool::{Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use crate::memory::request::{MAX_POOL_TYPES, PoolShards};
 use crate::memory::statistics::Statistics;
-use crate::memory::{AllocationError, BudgetPolicy, CreatePoolError, ShortName};
+use crate::memory::{AllocationError, BudgetPolicy, CreatePoolError, Dedicated, ShortName};
 use crate::sync::locked;
 
 /// Pools whose first shards have slots side by side: an operation in one of a thousand pools reads the place of its slot, and a
@@ -255,6 +255,7 @@ impl<D: Device> Pools<D> {
             granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
             separate_movable: desc.separate_movable,
             empty_blocks: desc.empty_blocks,
+            dedicated: self.dedicated_of(desc),
             budget: desc.budget,
             priority: desc.priority,
             priorities: self.device.priority_support(),
@@ -282,6 +283,15 @@ impl<D: Device> Pools<D> {
         let first = desc.memory_types.first();
         let sizes = first.map_or(self.desc.block_sizes, |&first| self.desc.block_sizes_of(first));
         desc.sizing.unwrap_or(BlockSize::Growing(sizes))
+    }
+
+    /// Returns what [`Dedicated::Automatic`] means in a pool.
+    pub(crate) fn dedicated_of(&self, desc: &PoolDesc) -> Dedicated {
+        match (desc.dedicated, self.sizing_of(desc)) {
+            // The allocator's wish is for pools that can have memory objects of any size.
+            (Dedicated::Automatic, BlockSize::Growing(_)) => self.desc.dedicated,
+            (own, _) => own,
+        }
     }
 
     fn check_pool(&self, desc: &PoolDesc) -> Result<(), CreatePoolError> {

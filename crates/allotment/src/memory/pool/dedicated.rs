@@ -33,11 +33,12 @@ use crate::memory::block_set::Role;
 use crate::memory::pool::pools::Pools;
 use crate::memory::pool::{PoolState, RoundedRequest};
 use crate::memory::request::AllocationRequest;
-use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, ShortName};
+use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, Pool, ShortName};
 
 /// Returns what kind of block a request wants, in a pool whose next block has `block_size` bytes.
 ///
-/// `occupied` is the request's size, rounded for its pool. `scarce` says that few memory objects are left.
+/// `occupied` is the request's size, rounded for its pool. `automatic` is what [`Dedicated::Automatic`] means in the pool, and
+/// `scarce` says that few memory objects are left.
 ///
 /// # Errors
 ///
@@ -46,12 +47,13 @@ use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, Sho
 pub(super) fn block_role(
     request: &AllocationRequest<'_>,
     occupied: u64,
-    pool: BlockSize,
+    (pool, automatic): (BlockSize, Dedicated),
     block_size: u64,
     scarce: bool,
 ) -> Result<Role, AllocationError> {
     let need = request.requirements.dedicated;
-    let required = request.options.dedicated == Dedicated::Always || need == DedicatedNeed::Required;
+    let wish = wish(request, automatic);
+    let required = wish == Dedicated::Always || need == DedicatedNeed::Required;
     let sizes = match pool {
         // A pool with blocks of a fixed size promises that every one of its memory objects has that size.
         BlockSize::Fixed(_) if required => {
@@ -60,7 +62,7 @@ pub(super) fn block_role(
         BlockSize::Fixed(_) => return Ok(Role::Shared),
         BlockSize::Growing(sizes) => sizes,
     };
-    if request.options.dedicated == Dedicated::Never {
+    if wish == Dedicated::Never {
         // The API forbids to bind such a resource to shared memory, so the contradiction is an error here rather than
         // undefined behaviour in the driver.
         return match need {
@@ -78,6 +80,15 @@ pub(super) fn block_role(
     Ok(if dedicated { Role::Dedicated } else { Role::Shared })
 }
 
+/// Returns what a request wishes, where [`Dedicated::Automatic`] means `automatic`.
+fn wish(request: &AllocationRequest<'_>, automatic: Dedicated) -> Dedicated {
+    match (request.options.dedicated, request.requirements.dedicated) {
+        // A need is a fact about the resource, which only the request itself can contradict.
+        (Dedicated::Automatic, DedicatedNeed::None | DedicatedNeed::Preferred) => automatic,
+        (own, _) => own,
+    }
+}
+
 /// True where a request for a shared block may get a dedicated one when the driver refuses every size of a block.
 ///
 /// A dedicated block is the smallest memory object that can serve the request. Only [`Dedicated::Never`] rules
@@ -89,8 +100,9 @@ pub(super) fn is_last_resort(request: &AllocationRequest<'_>) -> bool {
 impl BlockSize {
     /// Returns the size up to which a request shares blocks whatever the pool has, unless it asks for dedicated memory or its
     /// resource needs that.
-    pub(super) fn always_shared(&self, heap_size: u64) -> u64 {
+    pub(super) fn always_shared(&self, heap_size: u64, automatic: Dedicated) -> u64 {
         match self {
+            _ if automatic == Dedicated::Always => 0,
             Self::Fixed(_) => u64::MAX,
             // The next block never has less. The second where memory objects are scarce, in a small heap.
             Self::Growing(sizes) => sizes.smallest.min(sizes.largest_in(heap_size)),
@@ -145,7 +157,9 @@ impl<D: Device> Pools<D> {
         request: &AllocationRequest<'_>,
         has_options: bool,
     ) -> DedicatedForResource {
-        match (request.options.dedicated, request.requirements.dedicated) {
+        let pool = request.options.pool.as_ref();
+        let wish = wish(request, pool.map_or(self.desc.dedicated, Pool::dedicated));
+        match (wish, request.requirements.dedicated) {
             // Options are properties of a memory object: export, import, protection. A shared block has its pool's.
             _ if has_options => DedicatedForResource::Required,
             (Dedicated::Always, _) => DedicatedForResource::Required,

@@ -6,7 +6,7 @@ use crate::choices::blocks::BlockSize;
 use crate::choices::blocks::EmptyBlockPolicy;
 use crate::device::{MemoryTypeIndex, Priority};
 use crate::memory::request::MAX_POOL_TYPES;
-use crate::memory::{BlockGrowth, BudgetPolicy, Name};
+use crate::memory::{BlockGrowth, BudgetPolicy, Dedicated, Name};
 
 /// The maximum number of block sets in one pool: two of each memory type in a pool that keeps movable allocations apart.
 pub(crate) const MAX_POOL_SETS: usize = 2 * MAX_POOL_TYPES;
@@ -92,6 +92,11 @@ pub struct PoolDesc {
     /// ([`AllocatorDesc::block_growth`](crate::memory::AllocatorDesc::block_growth)). Maintenance allocates blocks of
     /// the first memory type, and never more than `max_blocks`.
     pub block_growth: Option<BlockGrowth>,
+    /// What [`Dedicated::Automatic`] means for its requests: `Automatic` for what the allocator's
+    /// [`dedicated`](crate::AllocatorDesc::dedicated) says. [`Dedicated::Always`] gives each resource its own memory, to find out
+    /// whether a fault comes from memory that is shared: in a pool whose blocks have a fixed size, each such request is refused.
+    #[doc(alias = "POOL_FLAG_ALWAYS_COMMITTED")]
+    pub dedicated: Dedicated,
     /// The budget policy of its blocks. [`BudgetPolicy::WithinBudget`] overrides that of a request.
     pub budget: BudgetPolicy,
     /// The residency priority of its shared blocks.
@@ -116,6 +121,7 @@ impl PoolDesc {
             separate_movable: false,
             empty_blocks: EmptyBlockPolicy::default(),
             block_growth: None,
+            dedicated: Dedicated::Automatic,
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             name: None,

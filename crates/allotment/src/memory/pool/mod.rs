@@ -68,7 +68,7 @@ use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
 use super::token::{MemoryObjects, Record, RecordTable};
-use super::{BudgetPolicy, Name};
+use super::{BudgetPolicy, Dedicated, Name};
 use crate::choices::blocks::{BlockSize, EmptyBlockPolicy};
 use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
@@ -145,6 +145,8 @@ pub(super) struct Rules<D: Device> {
     /// Movable allocations have block sets of their own; see [`PoolState::other_set`].
     pub(super) separate_movable: bool,
     pub(super) empty_blocks: EmptyBlockPolicy,
+    /// What [`Dedicated::Automatic`] means.
+    pub(super) dedicated: Dedicated,
     pub(super) budget: BudgetPolicy,
     /// The residency priority of shared blocks.
     pub(super) priority: Priority,
@@ -287,7 +289,9 @@ impl<D: Device> PoolState<D> {
         active: &Arc<ActivePools>,
         log: &EventLog,
     ) -> Self {
-        sets.iter_mut().for_each(|set| set.always_shared = rules.sizing.always_shared(set.heap_size));
+        sets.iter_mut().for_each(|set| {
+            set.always_shared = rules.sizing.always_shared(set.heap_size, rules.dedicated);
+        });
         Self {
             rules,
             shards,

@@ -254,6 +254,7 @@ impl<D: Device> Pools<D> {
             // They have pools of their own.
             separate_movable: false,
             empty_blocks: self.desc.empty_blocks,
+            dedicated: self.desc.dedicated,
             // Each request states its own policy; the pool of a memory type has none.
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,

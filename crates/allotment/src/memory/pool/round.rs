@@ -59,7 +59,8 @@ impl<D: Device> PoolState<D> {
             BlockSize::Growing(sizes) if scarce => sizes.largest_in(self.sets[set].heap_size),
             _ => self.next_block_size(set),
         };
-        let role = block_role(request, occupied, self.rules.sizing, block_size, scarce)?;
+        let role =
+            block_role(request, occupied, (self.rules.sizing, self.rules.dedicated), block_size, scarce)?;
         let prefers_dedicated =
             role == Role::Dedicated && request.requirements.dedicated == DedicatedNeed::Preferred;
         let largest_spare = match role {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::choices::Dedicated;
 use crate::device::MemoryTypeIndex;
 use crate::memory::request::short_name::ShortName;
 
@@ -42,6 +43,8 @@ struct Slot {
     /// Not read from the pool itself, whose lock each request would have to take for that.
     memory_types: [Option<MemoryTypeIndex>; MAX_POOL_TYPES],
     separate_movable: bool,
+    /// What [`Dedicated::Automatic`] means.
+    dedicated: Dedicated,
     /// For errors about the pool.
     name: ShortName,
 }
@@ -55,11 +58,16 @@ impl Pool {
         allocator: u32,
         shards: PoolShards,
         types: &[MemoryTypeIndex],
-        separate_movable: bool,
+        (separate_movable, dedicated): (bool, Dedicated),
         name: ShortName,
     ) -> Self {
         let memory_types = core::array::from_fn(|at| types.get(at).copied());
-        Self(Arc::new(Slot { allocator, shards, memory_types, separate_movable, name }))
+        Self(Arc::new(Slot { allocator, shards, memory_types, separate_movable, dedicated, name }))
+    }
+
+    /// Returns what [`Dedicated::Automatic`] means for requests in the pool.
+    pub(in crate::memory) fn dedicated(&self) -> Dedicated {
+        self.0.dedicated
     }
 
     /// Returns the debug name of the pool's description, cut.
