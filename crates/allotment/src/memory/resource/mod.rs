@@ -12,6 +12,7 @@
 //! | `image_states.rs` | the states of an image's subresources, as far as they are known |
 //! | `unique.rs` | owners that destroy at once when they are dropped |
 //! | `owning_allocator.rs` | the allocator together with a deletion queue |
+//! | `pieces.rs` | small buffers that are pieces of larger ones |
 //! | `mapped` | buffers that the CPU writes and reads by a pointer |
 //! | `moved.rs` | new handles of resources whose memory a pass moved |
 //! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
@@ -29,6 +30,7 @@ mod image_states;
 mod mapped;
 mod moved;
 mod owning_allocator;
+mod pieces;
 mod placed;
 mod relocation;
 mod transfer;
@@ -53,6 +55,7 @@ pub use self::error::ResourceError;
 pub use self::group::GroupError;
 pub use self::mapped::MappedBuffer;
 pub use self::owning_allocator::OwningAllocator;
+pub use self::pieces::{BufferPiece, BufferPieces, PieceStatistics};
 pub use self::placed::Memory;
 pub use self::transfer::{Transfer, TransferError};
 pub use self::unique::{Allocations, OwnedAllocation, Unique};

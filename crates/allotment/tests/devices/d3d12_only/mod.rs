@@ -14,8 +14,8 @@ use allotment::device::{
 };
 use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::reports::LeakHandler;
-use allotment::memory::{AccessError, Dedicated, ResourceError, Transfer};
-use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::{AccessError, BufferPieces, Dedicated, ResourceError, Transfer};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, GpuDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
@@ -46,6 +46,7 @@ fn own() -> Vec<Test<D3d12Fixture>> {
         a_clear_value_that_cannot_be_is_refused_placed_and_committed,
         a_buffer_that_shaders_write_to_never_lands_in_an_upload_heap,
         a_small_texture_stands_at_4_kib_and_a_large_one_does_not,
+        ten_thousand_pieces_of_4_kib_take_little_more_than_their_bytes,
         what_the_trait_does_not_know_is_described_as_direct3d_does,
         every_bind_flag_makes_the_texture_that_it_names,
         a_layout_needs_enhanced_barriers,
@@ -60,6 +61,23 @@ fn own() -> Vec<Test<D3d12Fixture>> {
         a_custom_heap_that_cannot_be_is_refused,
         a_clone_outlives_what_opened_the_device,
     ]
+}
+
+/// As buffers of their own they would take 64 KiB each, without tight alignment: 625 MiB.
+fn ten_thousand_pieces_of_4_kib_take_little_more_than_their_bytes(gpu: &D3d12) {
+    let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
+    let before = front.allocator().statistics();
+    let options = wanted(MemoryUsage::GpuOnly).with_name("of pieces");
+    let pieces = BufferPieces::new(front.memory(), BufferDesc::new(1 << 20), options);
+    let create = |_| pieces.create(4096, Alignment::new(256).unwrap()).unwrap();
+    let all: Vec<_> = (0..10_000).map(create).collect();
+    let after = front.allocator().statistics();
+    let (block_bytes, bytes) =
+        (after.block_bytes - before.block_bytes, after.allocation_bytes - before.allocation_bytes);
+    assert_eq!(bytes, 40 << 20, "the buffers that they are pieces of");
+    assert!(block_bytes <= 48 << 20, "{block_bytes} bytes of memory for them");
+    drop((all, pieces));
+    front.wait_idle().unwrap();
 }
 
 fn allocator(gpu: &D3d12) -> Allocator<Device> {

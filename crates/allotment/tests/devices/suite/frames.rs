@@ -2,8 +2,8 @@
 
 use allotment::device::{AddressError, BufferCopy, BufferDesc, QueueDevice as _, Submission};
 use allotment::gpu::GpuDesc;
-use allotment::memory::{AccessError, Buffer};
-use allotment::{AllocationOptions, MemoryUsage};
+use allotment::memory::{AccessError, Buffer, BufferPiece, BufferPieces, ResourceError};
+use allotment::{Alignment, AllocationError, AllocationOptions, MemoryUsage};
 
 use super::stage::FIRST;
 use crate::bytes::{assert_same, pattern};
@@ -22,6 +22,8 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         bytes_that_a_gpu_uploads_without_a_frame_are_read_back,
         buffers_have_an_address_of_their_own_or_say_why_not,
         frames_read_their_own_bytes_and_those_that_were_uploaded_before,
+        pieces_of_a_buffer_hold_their_own_bytes,
+        a_piece_is_nobody_elses_while_a_recording_may_use_it,
     ]
 }
 
@@ -112,6 +114,85 @@ fn frames_read_their_own_bytes_and_those_that_were_uploaded_before<F: Fixture>(g
         assert_same(own, &pattern(number + 100, SIZE), "of the frame");
     }
     drop(results);
+    front.wait_idle().unwrap();
+    assert_eq!(front.deletion_queue().statistics().pending, 0);
+}
+
+/// Pieces of buffers of 4 KiB.
+fn pieces<F: Fixture>(front: &Front<F>) -> BufferPieces<F::Device> {
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("of pieces");
+    BufferPieces::new(front.memory(), BufferDesc::new(4096), options)
+}
+
+fn pieces_of_a_buffer_hold_their_own_bytes<F: Fixture>(gpu: &Gpu<F>) {
+    const BYTES: u64 = 100;
+    let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
+    let pieces = pieces::<F>(&front);
+    let refused = pieces.create(0, Alignment::ONE).unwrap_err();
+    assert!(matches!(refused, ResourceError::Allocation(AllocationError::ZeroSize { .. })), "{refused}");
+    assert_eq!(refused.name(), Some("of pieces"));
+
+    let aligned = Alignment::new(256).unwrap();
+    let create = |seed: u64| {
+        let piece = pieces.create(BYTES, aligned).unwrap();
+        assert_eq!((piece.size(), piece.offset() % 256), (BYTES, 0));
+        front.uploads().write_buffer(piece.buffer(), piece.offset(), &pattern(seed, BYTES)).unwrap();
+        (seed, piece)
+    };
+    let check = |all: &[(u64, BufferPiece<F::Device>)]| {
+        for (seed, piece) in all {
+            let mut found = vec![0; BYTES as usize];
+            front.read_buffer(piece.buffer(), piece.offset(), &mut found).unwrap();
+            assert_same(&found, &pattern(*seed, BYTES), seed);
+        }
+    };
+    let mut all: Vec<_> = (0..40).map(create).collect();
+    check(&all);
+    let statistics = pieces.statistics();
+    assert_eq!((statistics.pieces, statistics.bytes), (40, 40 * BYTES));
+    assert_eq!((statistics.pages, statistics.page_bytes), (3, 3 * 4096), "16 in each");
+
+    // Others take the places of those that are gone, and leave those beside them as they are.
+    let mut number = 0;
+    all.retain(|_| {
+        number += 1;
+        number % 2 == 0
+    });
+    front.wait_idle().unwrap();
+    front.reclaim();
+    all.extend((100..120).map(create));
+    check(&all);
+    assert_eq!(pieces.statistics().pages, 3);
+
+    // A large one has a page of its own, and pages without pieces go but for one.
+    let large = pieces.create(10_000, Alignment::ONE).unwrap();
+    assert_eq!((large.offset(), pieces.statistics().page_bytes), (0, 3 * 4096 + 10_000));
+    drop((all, large));
+    front.wait_idle().unwrap();
+    front.reclaim();
+    let statistics = pieces.statistics();
+    assert_eq!((statistics.pieces, statistics.bytes, statistics.pages), (0, 0, 1));
+    drop(pieces);
+    front.wait_idle().unwrap();
+    assert_eq!(front.deletion_queue().statistics().pending, 0);
+}
+
+fn a_piece_is_nobody_elses_while_a_recording_may_use_it<F: Fixture>(gpu: &Gpu<F>) {
+    let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
+    let pieces = pieces::<F>(&front);
+    let create = || pieces.create(1024, Alignment::ONE).unwrap();
+    let first = create();
+    let recording = front.record("uses the first");
+    drop(first);
+    let others = [(); 4].map(|()| create());
+    assert_eq!(others.each_ref().map(BufferPiece::offset), [1024, 2048, 3072, 0]);
+    assert_eq!(pieces.statistics().pages, 2, "the first still has its place");
+    drop(recording);
+    // Nobody has to ask for it: what the GPU has finished with comes before a new page.
+    let fill = [(); 4].map(|()| create());
+    assert_eq!(fill.each_ref().map(BufferPiece::offset), [1024, 2048, 3072, 0]);
+    assert_eq!(pieces.statistics().pages, 2);
+    drop((others, fill, pieces));
     front.wait_idle().unwrap();
     assert_eq!(front.deletion_queue().statistics().pending, 0);
 }
