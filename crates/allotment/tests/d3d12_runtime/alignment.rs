@@ -3,6 +3,7 @@
 
 use allotment::MemoryUsage;
 use allotment::device::ImageDevice as _;
+use allotment::device::d3d12::{DeviceDesc, Multisampled, PlacementAlignment};
 use allotment::memory::RawResource;
 use allotment::memory::blocks::BlockSizes;
 use allotment::memory::d3d12::AllocatorExt as _;
@@ -15,6 +16,19 @@ use crate::runtime::calls::{Call, Made};
 
 fn rig(config: Config) -> Option<Rig> {
     Rig::with(config, |desc| desc, |desc| desc.block_sizes = BlockSizes::fixed(64 * MIB))
+}
+
+/// A texture of one dimension.
+fn line(width: u64) -> D3D12_RESOURCE_DESC {
+    D3D12_RESOURCE_DESC { Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE1D, ..texture(width, 1) }
+}
+
+fn volume([width, height, depth]: [u16; 3]) -> D3D12_RESOURCE_DESC {
+    D3D12_RESOURCE_DESC {
+        Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE3D,
+        DepthOrArraySize: depth,
+        ..texture(width.into(), height.into())
+    }
 }
 
 /// Makes resources in turn, and says where each was placed, and how it was described.
@@ -61,6 +75,56 @@ fn small_textures_stand_4_kib_apart() {
 }
 
 #[test]
+fn small_textures_of_one_dimension_and_of_three_stand_4_kib_apart() {
+    for config in [Config::oldest(), Config::usual()] {
+        let Some(rig) = rig(config) else { return };
+        let (kept, placed) = place(&rig, [line(256), volume([8, 8, 8]), line(256), volume([16, 8, 8])]);
+        assert!(placed.iter().all(|(_, made)| made.desc.Alignment == 4 * KIB), "{placed:?}");
+        let mut offsets: Vec<_> = placed.iter().map(|(offset, _)| *offset).collect();
+        offsets.sort_unstable();
+        assert!(offsets.windows(2).all(|pair| pair[1] - pair[0] == 4 * KIB), "{offsets:?}");
+        rig.destroy(kept);
+    }
+}
+
+#[test]
+fn a_device_that_is_told_so_places_nothing_closer_than_the_api() {
+    let device = |placement| {
+        let config = Config::newest();
+        Rig::with(
+            config,
+            |desc| desc.with_placement(placement),
+            |desc| {
+                desc.block_sizes = BlockSizes::fixed(64 * MIB);
+            },
+        )
+    };
+    let all = [buffer(100), texture(16, 16), several_samples(64, 64), line(256), volume([8, 8, 8])];
+    for (placement, expected) in [
+        (PlacementAlignment::WithoutTight, [0, 4 * KIB, 64 * KIB, 4 * KIB, 4 * KIB]),
+        (PlacementAlignment::Standard, [0; 5]),
+    ] {
+        let Some(rig) = device(placement) else { return };
+        let (kept, placed) = place(&rig, all);
+        assert!(placed.iter().all(|(_, made)| !made.desc.Flags.contains(TIGHT)), "{placed:?}");
+        let alignments: Vec<_> = placed.iter().map(|(_, made)| made.desc.Alignment).collect();
+        assert_eq!(alignments, expected, "{placement:?}");
+        rig.destroy(kept);
+    }
+}
+
+#[test]
+fn a_device_that_is_told_so_commits_each_texture_of_several_samples() {
+    let told = |desc: DeviceDesc| desc.with_multisampled(Multisampled::Committed);
+    let Some(rig) = Rig::with(Config::usual(), told, |_| {}) else { return };
+    let make = |desc| rig.create_resource(&info(desc), &wish(MemoryUsage::GpuOnly)).unwrap();
+    let kept = [several_samples(64, 64), target(64, 64), several_samples(1024, 1024)].map(make);
+    let statistics = rig.statistics();
+    assert_eq!((statistics.dedicated, statistics.blocks), (2, 1));
+    rig.destroy(kept);
+}
+
+#[test]
 fn nothing_asks_for_a_small_alignment_that_is_not_small() {
     // The checks of the runtime complain about each that does.
     for config in [Config::oldest(), Config::usual()] {
@@ -86,6 +150,19 @@ fn nothing_asks_for_a_small_alignment_that_is_not_small() {
             }
         }
         assert!(small > 100, "{small} are small");
+        for format in formats {
+            for side in [1, 4, 8, 12, 16, 17, 32, 33, 64, 65, 256] {
+                for depth in [1, 4, 5, 8, 9, 16, 17, 256] {
+                    let desc = D3D12_RESOURCE_DESC { Format: format, ..volume([side, side, depth]) };
+                    let _ = rig.device().image_requirements(&info(desc));
+                }
+            }
+            for width in [1, 4096, 4097, 8192, 8193, 16384] {
+                let _ = rig
+                    .device()
+                    .image_requirements(&info(D3D12_RESOURCE_DESC { Format: format, ..line(width) }));
+            }
+        }
         for (width, height) in [(16, 16), (128, 128), (512, 512), (516, 512), (2048, 1024)] {
             for samples in [2, 4, 8] {
                 let mut desc = several_samples(width, height);

@@ -5,7 +5,7 @@
 //!
 //! | what | with | without |
 //! |---|---|---|
-//! | small buffers and textures | tight alignment (Agility SDK 1.618): buffers at 256 bytes | buffers at 64 KiB, small textures at 4 KiB |
+//! | small buffers and textures | tight alignment (Agility SDK 1.618): buffers at 256 bytes | buffers at 64 KiB ([pieces](crate::memory::BufferPieces) of one closer), small textures at 4 KiB |
 //! | device memory that the CPU writes | GPU upload heaps (options 16) | staged, or read by the GPU from an upload heap |
 //! | memory that is not zeroed | options 7 | zeroed |
 //! | priorities | `ID3D12Device1` | ignored |
@@ -124,6 +124,35 @@ pub struct DeviceDesc {
     /// Whether textures are in memory that the CPU can write, where the adapter has it: see
     /// [`with_host_written_textures`](Self::with_host_written_textures). Default: no.
     pub host_written_textures: bool,
+    /// How close resources are placed to each other.
+    pub placement: PlacementAlignment,
+    /// Where textures of several samples are.
+    pub multisampled: Multisampled,
+}
+
+/// How close resources are placed to each other. Others than the default are there to find out whether a fault of a driver comes
+/// from small alignments, and take more memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlacementAlignment {
+    /// As close as the device allows: by tight alignment, or small textures at 4 KiB.
+    #[default]
+    Smallest,
+    /// Without tight alignment, as with older runtimes: buffers at 64 KiB, small textures at 4 KiB.
+    #[doc(alias = "ALLOCATOR_FLAG_DONT_USE_TIGHT_ALIGNMENT")]
+    WithoutTight,
+    /// At 64 KiB, and at 4 MiB with several samples.
+    Standard,
+}
+
+/// Where textures of several samples are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multisampled {
+    /// In blocks with others, at 64 KiB where they are small and at 4 MiB where not.
+    #[default]
+    Placed,
+    /// Each a committed resource. It cannot alias others, and a pool with blocks of a fixed size refuses it.
+    #[doc(alias = "ALLOCATOR_FLAG_MSAA_TEXTURES_ALWAYS_COMMITTED")]
+    Committed,
 }
 
 /// Whether new memory is zeroed.
@@ -148,6 +177,8 @@ impl DeviceDesc {
             zeroing: Zeroing::default(),
             highest_tier: D3D12_RESOURCE_HEAP_TIER_2,
             host_written_textures: false,
+            placement: PlacementAlignment::default(),
+            multisampled: Multisampled::default(),
         }
     }
 
@@ -200,6 +231,20 @@ impl DeviceDesc {
         self
     }
 
+    /// Sets how close resources are placed to each other.
+    #[must_use]
+    pub fn with_placement(mut self, placement: PlacementAlignment) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// Sets where textures of several samples are.
+    #[must_use]
+    pub fn with_multisampled(mut self, multisampled: Multisampled) -> Self {
+        self.multisampled = multisampled;
+        self
+    }
+
     /// Has the CPU copy texels into new textures, without staging memory and without a queue (`WriteToSubresource`), on an
     /// adapter where CPU and GPU share memory and caches (`CacheCoherentUMA`). Elsewhere it changes nothing.
     ///
@@ -230,6 +275,8 @@ struct Shared {
     /// By memory type.
     classes: Vec<HeapClass>,
     skips_zeroing: bool,
+    placement: PlacementAlignment,
+    multisampled: Multisampled,
     /// `None` where textures are staged.
     host_copies: Option<HostCopies>,
     ledger: Ledger<Object>,
@@ -256,6 +303,8 @@ impl Device {
             zeroing,
             highest_tier,
             host_written_textures,
+            placement,
+            multisampled,
         } = desc;
         // A queue index has 8 bits.
         DescriptionLimit::Queues.check(queues.len() as u64, 256)?;
@@ -277,6 +326,8 @@ impl Device {
             descriptor_limits: descriptors::limits(&raw, &features),
             // Older runtimes do not know the flag, and refuse it.
             skips_zeroing: zeroing == Zeroing::WhereNeeded && features.not_zeroed,
+            placement,
+            multisampled,
             host_copies,
             raw,
             adapter,

@@ -7,7 +7,7 @@ use windows::core::Interface as _;
 use super::host_copies::is_host_writable;
 use super::properties::{ResourceClasses, USE_TIGHT_ALIGNMENT, types_that_support};
 use super::resources::to_desc1;
-use super::{ResourceInfo, Shared, images};
+use super::{Multisampled, PlacementAlignment, ResourceInfo, Shared, images};
 use crate::device::{DedicatedNeed, DescriptionError, DeviceError, Requirements, ResourceKind};
 use allotment_suballoc::Alignment;
 
@@ -67,7 +67,10 @@ impl Shared {
             alignment: Alignment::new(alignment).map_err(|_| DeviceError::Unsupported)?,
             memory_types: types_that_support(&self.classes, class, changes_state, is_host_writable(info)),
             // Direct3D 12 reports no preference for dedicated memory; the allocator decides by size.
-            dedicated: DedicatedNeed::None,
+            dedicated: match self.multisampled {
+                Multisampled::Committed if desc.SampleDesc.Count > 1 => DedicatedNeed::Required,
+                _ => DedicatedNeed::None,
+            },
             kind: if info.is_buffer() { ResourceKind::Buffer } else { images::kind(info) },
         };
         Ok((desc, requirements))
@@ -81,12 +84,16 @@ impl Shared {
     ) -> Result<D3D12_RESOURCE_ALLOCATION_INFO, DeviceError> {
         // An alignment in the description is the application's wish and stays.
         let given = desc.Alignment != 0;
+        if self.placement == PlacementAlignment::Standard {
+            return self.query_allocation(info, desc);
+        }
+        let is_tight = self.features.tight_alignment && self.placement == PlacementAlignment::Smallest;
         let swizzled =
             [D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE, D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE]
                 .contains(&desc.Layout);
         // Neither layout nor sharing between adapters is allowed with tight alignment.
         let between_adapters = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER);
-        if !given && self.features.tight_alignment && !swizzled && !between_adapters {
+        if !given && is_tight && !swizzled && !between_adapters {
             desc.Flags |= USE_TIGHT_ALIGNMENT;
         } else if let Some(small) = (!given).then(|| self.small_alignment(desc)).flatten() {
             desc.Alignment = small;
@@ -126,10 +133,11 @@ impl Shared {
     /// not exceed the larger alignment.
     fn small_alignment(&self, desc: &D3D12_RESOURCE_DESC) -> Option<u64> {
         let samples = desc.SampleDesc.Count;
-        let flat = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE2D;
+        let is_buffer = desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
         let target = desc.Flags.0 & TARGETS.0 != 0;
         let one_plane = !images::has_planes(desc.Format);
-        if !flat || !one_plane || desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || (samples == 1 && target) {
+        if is_buffer || !one_plane || desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || (samples == 1 && target)
+        {
             return None;
         }
         let (small, large) = if samples > 1 {
@@ -153,7 +161,14 @@ impl Shared {
             self.raw.GetCopyableFootprints(&level, 0, 1, 0, None, rows_at, row_bytes_at, None);
         }
         let columns = if images::is_compressed(desc.Format) { desc.Width.div_ceil(4) } else { desc.Width };
-        let level = Level { columns, rows: rows.into(), element_bytes: row_bytes.checked_div(columns)? };
+        let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+        let level = Level {
+            dimension: desc.Dimension,
+            columns,
+            rows: rows.into(),
+            slices: if is_3d { desc.DepthOrArraySize.into() } else { 1 },
+            element_bytes: row_bytes.checked_div(columns)?,
+        };
         let tiles = level.tiles(small.into(), samples)?;
         (tiles <= u64::from(large / small)).then_some(small.into())
     }
@@ -161,23 +176,37 @@ impl Shared {
 
 /// The most detailed level of a texture, in texels or blocks.
 struct Level {
+    dimension: D3D12_RESOURCE_DIMENSION,
     columns: u64,
     rows: u64,
+    slices: u64,
     element_bytes: u64,
 }
 
 impl Level {
-    /// Returns the number of tiles of a size, in the shapes of the standard swizzle: square, or twice as wide as
-    /// high. `None` for formats without such tiles.
+    /// Returns the number of tiles of a size, in the shapes of the standard swizzle: as long in each dimension, or twice as long
+    /// in the first ones. `None` for formats without such tiles.
     fn tiles(&self, tile_bytes: u64, samples: u32) -> Option<u64> {
         if !self.element_bytes.is_power_of_two() || !samples.is_power_of_two() {
             return None;
         }
         let elements = (tile_bytes / self.element_bytes).checked_ilog2()?;
         let samples = samples.ilog2();
-        let width = 1 << elements.div_ceil(2).checked_sub(samples.div_ceil(2))?;
-        let height = 1 << (elements / 2).checked_sub(samples / 2)?;
-        Some(self.columns.div_ceil(width) * self.rows.div_ceil(height))
+        // Each as a power of two.
+        let [width, height, depth] = match self.dimension {
+            D3D12_RESOURCE_DIMENSION_TEXTURE1D => [elements, 0, 0],
+            D3D12_RESOURCE_DIMENSION_TEXTURE3D => {
+                let depth = elements / 3;
+                let height = (elements - depth) / 2;
+                [elements - depth - height, height, depth]
+            }
+            _ => {
+                let height = (elements / 2).checked_sub(samples / 2)?;
+                [elements.div_ceil(2).checked_sub(samples.div_ceil(2))?, height, 0]
+            }
+        };
+        let [width, height, depth] = [width, height, depth].map(|power| 1 << power);
+        Some(self.columns.div_ceil(width) * self.rows.div_ceil(height) * self.slices.div_ceil(depth))
     }
 }
 
@@ -185,8 +214,16 @@ impl Level {
 mod tests {
     use super::*;
 
+    const FLAT: Level = Level {
+        dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
+        columns: 512,
+        rows: 512,
+        slices: 1,
+        element_bytes: 4,
+    };
+
     fn tiles(columns: u64, rows: u64, element_bytes: u64) -> Option<u64> {
-        Level { columns, rows, element_bytes }.tiles(4096, 1)
+        Level { columns, rows, element_bytes, ..FLAT }.tiles(4096, 1)
     }
 
     #[test]
@@ -213,9 +250,30 @@ mod tests {
     #[test]
     fn samples_make_a_tile_narrower_first() {
         // 64 KiB of four bytes: 128 by 128, with two samples 64 by 128, with four 64 by 64.
-        let level = Level { columns: 512, rows: 512, element_bytes: 4 };
-        assert_eq!(level.tiles(65536, 1), Some(16));
-        assert_eq!(level.tiles(65536, 2), Some(32));
-        assert_eq!(level.tiles(65536, 4), Some(64));
+        assert_eq!(FLAT.tiles(65536, 1), Some(16));
+        assert_eq!(FLAT.tiles(65536, 2), Some(32));
+        assert_eq!(FLAT.tiles(65536, 4), Some(64));
+    }
+
+    #[test]
+    fn a_level_of_a_line_or_a_volume_has_tiles_of_its_own_shapes() {
+        let line = |columns, element_bytes| {
+            let dimension = D3D12_RESOURCE_DIMENSION_TEXTURE1D;
+            Level { dimension, columns, rows: 1, element_bytes, ..FLAT }.tiles(4096, 1)
+        };
+        assert_eq!([line(4096, 1), line(16384, 4), line(16384, 16)], [Some(1), Some(16), Some(64)]);
+        // 4 KiB are 16 by 16 by 16 texels of a byte, 16 by 16 by 8 of two, then 16 by 8 by 8, 8 by 8 by 8, 8 by 8 by 4.
+        let dimension = D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+        for (texel_bytes, [columns, rows, slices]) in
+            [(1, [16, 16, 16]), (2, [16, 16, 8]), (4, [16, 8, 8]), (8, [8, 8, 8]), (16, [8, 8, 4])]
+        {
+            let of = |[columns, rows, slices]: [u64; 3]| {
+                Level { dimension, columns, rows, slices, element_bytes: texel_bytes }.tiles(4096, 1)
+            };
+            assert_eq!(of([columns, rows, slices]), Some(1));
+            assert_eq!(of([columns + 1, rows, slices]), Some(2));
+            assert_eq!(of([columns, rows + 1, slices]), Some(2));
+            assert_eq!(of([columns, rows, slices + 1]), Some(2));
+        }
     }
 }

@@ -33,8 +33,42 @@ fn tile(format: DXGI_FORMAT) -> Option<[u64; 2]> {
     })
 }
 
+/// Width, height and depth of a 4 KiB tile of a 3D texture, in texels, as the same table has it for 64 KiB.
+fn volume_tile(format: DXGI_FORMAT) -> Option<[u64; 3]> {
+    Some(match format {
+        DXGI_FORMAT_R8_UNORM => [16, 16, 16],
+        DXGI_FORMAT_R8G8_UNORM => [16, 16, 8],
+        DXGI_FORMAT_R8G8B8A8_UNORM | DXGI_FORMAT_R32_FLOAT => [16, 8, 8],
+        DXGI_FORMAT_R16G16B16A16_FLOAT => [8, 8, 8],
+        DXGI_FORMAT_R32G32B32A32_FLOAT => [8, 8, 4],
+        DXGI_FORMAT_BC1_UNORM => [32, 32, 8],
+        DXGI_FORMAT_BC7_UNORM => [32, 32, 4],
+        _ => return None,
+    })
+}
+
+/// Returns true for textures of one dimension or three that may have the smaller alignment.
+fn is_small_line_or_volume(desc: &D3D12_RESOURCE_DESC) -> bool {
+    let tiles = match desc.Dimension {
+        // As many texels in a row as the 2D tile has.
+        D3D12_RESOURCE_DIMENSION_TEXTURE1D => {
+            tile(desc.Format).map(|[width, height]| desc.Width.div_ceil(width * height))
+        }
+        _ => volume_tile(desc.Format).map(|[width, height, depth]| {
+            let across = desc.Width.div_ceil(width) * u64::from(desc.Height).div_ceil(height);
+            across * u64::from(desc.DepthOrArraySize).div_ceil(depth)
+        }),
+    };
+    desc.Layout == D3D12_TEXTURE_LAYOUT_UNKNOWN
+        && desc.Flags.0 & TARGETS == 0
+        && tiles.is_some_and(|tiles| tiles <= 16)
+}
+
 /// Returns true for textures that may have the smaller alignment.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
+    if [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE3D].contains(&desc.Dimension) {
+        return is_small_line_or_volume(desc);
+    }
     let Some([mut width, mut height]) = tile(desc.Format) else { return false };
     let limit = match desc.SampleDesc.Count {
         1 => 16,
