@@ -206,6 +206,9 @@ pub(crate) struct LifetimeArgs {
     /// Batches of 1,000 operations per lap and thread
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) batches: u64,
+    /// Run only workloads whose name begins with this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Option<String>,
 }
 
 #[derive(Debug, Parser)]

@@ -36,6 +36,7 @@ fn check(info: &Value) {
         "max_allocation_size",
         "image_copy_offset_alignment",
         "image_copy_row_alignment",
+        "buffer_offset_alignment",
     ] {
         assert!(info["limits"][limit].as_u64().unwrap() >= 1, "{limit}");
     }

@@ -59,6 +59,7 @@ macro_rules! compiled_for {
                 Uploads::<'static, $device>::update_buffer as *const (),
                 Frame::<$device>::end as *const (),
                 Frame::<$device>::upload_arena as *const (),
+                Frame::<$device>::upload_bytes as *const (),
                 Frame::<$device>::command_allocator as *const (),
                 Frame::<$device>::transient_descriptors as *const (),
                 Allocator::<$device>::new as *const (),

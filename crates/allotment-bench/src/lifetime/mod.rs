@@ -1,4 +1,4 @@
-//! `lifetime`: the cost of deferred destruction, and of allocating from a ring.
+//! `lifetime`: the cost of deferred destruction, of allocating from a ring, and of uploads to transient memory.
 //!
 //! No GPU takes part: a queue completes on request.
 //!
@@ -10,6 +10,7 @@
 //!   retiring     the workloads
 //!   rings        the workload for rings, and ours
 //!   plain_ring   the peer: a plain ring
+//!   uploading    copies to transient memory of frames, and the peer
 //!   report       medians, as a table and as JSON
 //! ```
 
@@ -23,6 +24,7 @@ mod rings;
 #[cfg(test)]
 mod tests;
 mod two_stage;
+mod uploading;
 
 use crate::args::LifetimeArgs;
 use crate::failure::Failure;
@@ -39,15 +41,19 @@ pub(crate) fn run(args: &LifetimeArgs) -> Result<(), Failure> {
 
 fn measure(args: &LifetimeArgs) -> Result<Report, Failure> {
     let mut report = Report::new(args);
+    let is_wanted = |workload: &str| args.workload.as_ref().is_none_or(|wanted| workload.starts_with(wanted));
     let mut alone = retiring::alone(args.batches);
     alone.push(("ring-allocate", rings::racers(args.batches, Between::Nothing)));
     alone.push(("ring-allocate-apart", rings::racers(args.batches, Between::Other)));
-    for (workload, racers) in alone {
+    alone.push(("upload", uploading::racers(args.batches)?));
+    for (workload, racers) in alone.into_iter().filter(|(workload, _)| is_wanted(workload)) {
         report.rows.add(workload, Clock::ThreadCpu, &race(&racers, args.repetitions)?);
     }
     for &threads in &args.threads {
-        let racers = retiring::on_threads(threads, args.batches);
-        report.rows.add("retire-threads", Clock::Wall, &race(&racers, args.repetitions)?);
+        if is_wanted("retire-threads") {
+            let racers = retiring::on_threads(threads, args.batches);
+            report.rows.add("retire-threads", Clock::Wall, &race(&racers, args.repetitions)?);
+        }
     }
     Ok(report)
 }

@@ -90,6 +90,7 @@ fn all_workloads_come_out_with_all_contenders() {
         "retire-with",
         "ring-allocate",
         "ring-allocate-apart",
+        "upload",
     ];
     assert!(workloads.iter().eq(wanted), "{workloads:?}");
     for row in &rows {

@@ -59,6 +59,7 @@ struct LimitsRow {
     max_allocation_size: u64,
     image_copy_offset_alignment: u64,
     image_copy_row_alignment: u64,
+    buffer_offset_alignment: u64,
 }
 
 /// The candidates for one memory usage and one kind of resource.
@@ -159,6 +160,7 @@ impl<'a> Info<'a> {
                 max_allocation_size: limits.max_allocation_size,
                 image_copy_offset_alignment: limits.image_copy_offset_alignment.get(),
                 image_copy_row_alignment: limits.image_copy_row_alignment.get(),
+                buffer_offset_alignment: limits.buffer_offset_alignment.get(),
             },
             queues: properties.queues.iter().map(|&kind| queue_name(kind)).collect(),
             memory_usages,

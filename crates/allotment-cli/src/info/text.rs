@@ -32,6 +32,7 @@ pub(super) fn print(about: &str, info: &Info<'_>) {
     say!("  max allocation size                {}", bytes(limits.max_allocation_size));
     say!("  image copy offset alignment        {}", bytes(limits.image_copy_offset_alignment));
     say!("  image copy row pitch alignment     {}", bytes(limits.image_copy_row_alignment));
+    say!("  buffer offset alignment            {}", bytes(limits.buffer_offset_alignment));
     say!("  queues                             {}", info.queues.join(", "));
     say!();
     say!("Memory types for each memory usage, in the order in which the allocator tries them:");

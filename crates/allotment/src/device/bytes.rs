@@ -129,12 +129,14 @@ pub(crate) unsafe fn read_bytes(from: NonNull<u8>, bytes: &mut [u8]) {
         }
     };
     get(0, front);
-    for (i, word) in middle.chunks_exact_mut(WORD).enumerate() {
+    // As arrays, as in `words_of`.
+    let arrays = middle.chunks_exact_mut(WORD).filter_map(<[u8]>::first_chunk_mut::<WORD>);
+    for (i, word) in arrays.enumerate() {
         // SAFETY: the words lie between the ragged ends, inside the caller's range.
         let at = unsafe { from.add(head + i * WORD) }.cast::<u64>();
         // SAFETY: `head` bytes lead up to an address that is a multiple of eight.
         let value = unsafe { AtomicU64::from_ptr(at.as_ptr()) }.load(Relaxed);
-        word.copy_from_slice(&value.to_ne_bytes());
+        *word = value.to_ne_bytes();
     }
     get(head + words * WORD, back);
 }
@@ -185,11 +187,8 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, len: usize) 
 
 /// The words of a slice whose length is a multiple of eight.
 fn words_of(bytes: &[u8]) -> impl Iterator<Item = [u8; WORD]> {
-    bytes.chunks_exact(WORD).map(|chunk| {
-        let mut word = [0; WORD];
-        word.copy_from_slice(chunk);
-        word
-    })
+    // As an array, whose length the compiler knows: from a slice it calls `memcpy` for each word.
+    bytes.chunks_exact(WORD).filter_map(|chunk| chunk.first_chunk().copied())
 }
 
 #[cfg(test)]

@@ -174,6 +174,11 @@ pub struct Limits {
     /// Alignment in bytes of the row pitch of a copy between buffer and image. For Vulkan this is the optimal
     /// alignment; the specification requires whole texels only.
     pub image_copy_row_alignment: Alignment,
+    /// Alignment in bytes at which a range of a buffer can be bound in every way: as a uniform (constant) buffer, a storage
+    /// buffer, texels, vertices, indices or indirect arguments. On Vulkan the largest of the device's limits, at least 4; on
+    /// Direct3D 12 256, for constant buffers.
+    #[doc(alias("minUniformBufferOffsetAlignment", "minStorageBufferOffsetAlignment"))]
+    pub buffer_offset_alignment: Alignment,
 }
 
 /// The kind of work for which a queue is best suited.

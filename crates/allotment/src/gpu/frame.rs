@@ -29,20 +29,12 @@ use crate::device::{CommandDevice, Device, DeviceError, QueueIndex, TimelinePoin
 use crate::lifetime::{PooledCommandAllocator, Reclaimed, Recording, TimelinePoints};
 use crate::memory::DefragmentationStep;
 use crate::sync::locked;
-use crate::upload::{UploadArena, UploadError};
-
-/// Where [`Frame::upload`] puts bytes, and the multiple that it rounds their size up to. Constant buffers of Direct3D
-/// 12 begin and end at multiples of 256; Vulkan's limits for offsets of uniform and storage buffers are at most 256 on
-/// every device.
-const UPLOAD_ALIGNMENT: Alignment = match Alignment::new(256) {
-    Ok(alignment) => alignment,
-    Err(_) => panic!("256 is a power of two"),
-};
+use crate::upload::{SharedArenas, UploadArena, UploadError};
 
 /// One frame, from [`Gpu::begin_frame`] to [`end`](Self::end).
 ///
 /// A frame is `Send` and `Sync`. Threads that record at the same time share a reference; one that uploads much takes an
-/// [`upload_arena`](Self::upload_arena) of its own, which needs no lock.
+/// [`upload_arena`](Self::upload_arena) of its own, which shares nothing.
 ///
 /// A frame that is dropped is closed as [`end`](Self::end) closes it, without the work of the end: what was submitted
 /// stays submitted, what was lent comes back, and pending uploads stay pending. A frame that is leaked
@@ -74,8 +66,8 @@ pub struct Frame<D: Device> {
     number: u64,
     /// Taken when the frame is closed.
     recording: Option<Recording>,
-    /// Of [`Frame::upload`]; created by the first.
-    arena: Mutex<Option<UploadArena<D>>>,
+    /// The memory of [`Frame::upload`].
+    arenas: SharedArenas<D>,
     submissions: Mutex<Submissions>,
 }
 
@@ -161,7 +153,7 @@ impl<D: Device> Frame<D> {
         // Open from the beginning, not from the first command: the program may record the use of any object in between,
         // so what it releases from now on has to wait for this frame.
         let recording = Some(gpu.tracker().record("frame"));
-        Self { gpu, number, recording, arena: Mutex::default(), submissions: Mutex::default() }
+        Self { gpu, number, recording, arenas: SharedArenas::new(), submissions: Mutex::default() }
     }
 
     /// Returns the `Gpu` that the frame belongs to.
@@ -273,12 +265,18 @@ impl<D: Device> Frame<D> {
     }
 
     /// Copies bytes to transient memory that the frame's commands read: constants, vertices, indirect arguments. The
-    /// offset is a multiple of 256, which serves uniform, storage and constant buffers on every device; the bytes up to
-    /// the next multiple of 256 belong to the range, too.
+    /// offset is a multiple of [`Limits::buffer_offset_alignment`](crate::device::Limits::buffer_offset_alignment), so the
+    /// bytes can be bound in every way; those up to the next multiple belong to the range, too, since constant buffers of
+    /// Direct3D 12 end at one.
+    ///
+    /// [`upload_aligned`](Self::upload_aligned) takes less memory where less alignment will do: 64 bytes of vertices are 64
+    /// bytes there, and 256 here on Direct3D 12.
     ///
     /// On Vulkan, pages can be bound as uniform, storage, index, vertex and indirect buffers unless
-    /// [`GpuDesc::upload_pages`](super::GpuDesc::upload_pages) says otherwise. Takes a lock;
-    /// [`upload_arena`](Self::upload_arena) takes none.
+    /// [`GpuDesc::upload_pages`](super::GpuDesc::upload_pages) says otherwise.
+    ///
+    /// Costs an addition and the copy for the thread that uploads first to the frame, and an atomic exchange more for all
+    /// others. Threads that upload to one frame at the same time take a page each.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -287,7 +285,8 @@ impl<D: Device> Frame<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let frame = gpu.begin_frame()?;
     /// let constants = frame.upload([7; 64])?;
-    /// assert_eq!((constants.offset % 256, constants.size), (0, 64));
+    /// let alignment = gpu.device().properties().limits.buffer_offset_alignment;
+    /// assert_eq!((constants.offset % alignment.get(), constants.size), (0, 64));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -295,11 +294,22 @@ impl<D: Device> Frame<D> {
     ///
     /// [`UploadError::ZeroSize`], or [`UploadError::Resource`] where there is no memory for another page.
     pub fn upload(&self, bytes: impl AsRef<[u8]>) -> Result<FrameUpload<D>, UploadError> {
-        self.upload_aligned(bytes, UPLOAD_ALIGNMENT)
+        let bytes = bytes.as_ref();
+        let alignment = self.gpu.device().properties().limits.buffer_offset_alignment;
+        // A slice has at most `isize::MAX` bytes, and an alignment fits beside that, so this does not overflow.
+        let size = (bytes.len() as u64).next_multiple_of(alignment.get());
+        self.upload_bytes(bytes, size, alignment)
     }
 
-    /// Copies bytes as [`upload`](Self::upload) does, to a multiple of `alignment`: the source of a copy to an image,
-    /// say, at [`Limits::image_copy_offset_alignment`](crate::device::Limits::image_copy_offset_alignment).
+    /// Copies bytes as [`upload`](Self::upload) does, to a multiple of `alignment` bytes, and takes no more than these bytes.
+    /// What the bytes are for says the alignment:
+    ///
+    /// | bytes | alignment |
+    /// |---|---|
+    /// | vertices, indices, indirect arguments | 4, or the size of the largest component |
+    /// | what commands copy to a buffer | [`Alignment::ONE`]; queues that only copy: 4 |
+    /// | what commands copy to an image | [`Limits::image_copy_offset_alignment`](crate::device::Limits::image_copy_offset_alignment) |
+    /// | constants, storage buffers, texels | that of [`upload`](Self::upload) |
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -307,8 +317,9 @@ impl<D: Device> Frame<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let frame = gpu.begin_frame()?;
-    /// let texels = frame.upload_aligned([0; 1024], Alignment::new(512)?)?;
-    /// assert_eq!(texels.offset % 512, 0);
+    /// let vertices = frame.upload_aligned([0; 60], Alignment::new(4)?)?;
+    /// let indices = frame.upload_aligned([0; 12], Alignment::new(4)?)?;
+    /// assert_eq!(indices.offset - vertices.offset, 60); // of one thread, and in one page
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -321,14 +332,24 @@ impl<D: Device> Frame<D> {
         alignment: Alignment,
     ) -> Result<FrameUpload<D>, UploadError> {
         let bytes = bytes.as_ref();
-        let size = bytes.len() as u64;
-        let mut arena = locked(&self.arena);
-        // Kept for the whole frame, so that the small uploads of a frame share pages. It takes its first page only now.
-        let arena = arena.get_or_insert_with(|| self.upload_arena());
-        // A slice has at most `isize::MAX` bytes, so this does not overflow.
-        let mut slice = arena.allocate(size.next_multiple_of(UPLOAD_ALIGNMENT.get()), alignment)?;
-        slice.write(0, bytes)?;
-        Ok(FrameUpload { buffer: slice.buffer().clone(), offset: slice.offset(), size })
+        self.upload_bytes(bytes, bytes.len() as u64, alignment)
+    }
+
+    /// Copies bytes to a range of `size` bytes, which may be more.
+    #[inline(never)]
+    pub(crate) fn upload_bytes(
+        &self,
+        bytes: &[u8],
+        size: u64,
+        alignment: Alignment,
+    ) -> Result<FrameUpload<D>, UploadError> {
+        let of = (self.gpu.upload_pool(), self.recording().id());
+        let written = bytes.len() as u64;
+        self.arenas.upload(of, bytes, (size, alignment), |buffer, offset| FrameUpload {
+            buffer: buffer.clone(),
+            offset,
+            size: written,
+        })
     }
 
     /// Returns an arena of transient memory of this frame for one thread, which allocates from it without a lock. It
@@ -536,7 +557,7 @@ impl<D: Device> Frame<D> {
     fn close(&mut self) {
         let Some(mut recording) = self.recording.take() else { return };
         // Its pages are tied to the recording, so its end below decides when another frame may have them.
-        *locked(&self.arena) = None;
+        self.arenas.close(self.gpu.upload_pool());
         let Submissions { last, is_uncertain } = core::mem::take(&mut *locked(&self.submissions));
         let mut points = last.points();
         match (points.next(), points.next()) {

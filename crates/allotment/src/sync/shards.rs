@@ -30,6 +30,9 @@ thread_local! {
     /// from the first call on; were all at 0 to begin with, each would write the lines of the others until it moves, and
     /// threads that meet here only never would.
     static PREFERRED: Cell<usize> = const { Cell::new(0) };
+
+    /// The shard that the thread tries first where shards are [settled](Shards::settled).
+    static SETTLED: Cell<usize> = const { Cell::new(0) };
 }
 
 /// A shard on cache lines of its own. 128 bytes, since processors prefetch the neighbouring 64-byte line.
@@ -69,13 +72,36 @@ impl<T> Shards<T> {
     #[inline]
     pub(crate) fn any(&self) -> TryLockGuard<'_, T> {
         let preferred = preferred() & (self.shards.len() - 1);
-        // Beyond `used` a shard must be announced first, which the slow path does.
-        let known = self.shards.get(preferred).filter(|_| preferred < self.used.load(Relaxed));
-        known.and_then(|shard| shard.0.try_lock()).unwrap_or_else(|| self.any_other(preferred))
+        self.known(preferred).unwrap_or_else(|| self.any_other(preferred).1)
+    }
+
+    /// Locks a shard: the first one, until the thread has found it taken; then the next, and so on. For shards that cost much
+    /// each: threads that never meet share one.
+    #[inline]
+    pub(crate) fn settled(&self) -> TryLockGuard<'_, T> {
+        // The thread-local is gone while its thread ends.
+        let settled = SETTLED.try_with(Cell::get).unwrap_or(0) & (self.shards.len() - 1);
+        self.known(settled).unwrap_or_else(|| self.settle(settled))
     }
 
     #[cold]
-    fn any_other(&self, preferred: usize) -> TryLockGuard<'_, T> {
+    fn settle(&self, from: usize) -> TryLockGuard<'_, T> {
+        let (at, guard) = self.any_other(from);
+        let _ = SETTLED.try_with(|cell| cell.set(at));
+        guard
+    }
+
+    /// Locks a shard that was taken before, if it is free.
+    #[inline]
+    fn known(&self, at: usize) -> Option<TryLockGuard<'_, T>> {
+        // Beyond `used` a shard must be announced first, which the slow path does.
+        let known = self.shards.get(at).filter(|_| at < self.used.load(Relaxed));
+        known.and_then(|shard| shard.0.try_lock())
+    }
+
+    /// Locks the preferred shard, or the next that is free. Returns which.
+    #[cold]
+    fn any_other(&self, preferred: usize) -> (usize, TryLockGuard<'_, T>) {
         let mut tries = 0;
         loop {
             for i in 0..self.shards.len() {
@@ -84,7 +110,7 @@ impl<T> Shards<T> {
                     // Stored before the first push, so that a thread which collects afterwards does not miss this
                     // shard.
                     self.used.fetch_max(at + 1, Relaxed);
-                    return guard;
+                    return (at, guard);
                 }
             }
             tries += 1;
@@ -155,6 +181,23 @@ mod tests {
         let mut found: Vec<i32> = shards.each().map(|shard| *shard).collect();
         found.sort_unstable();
         assert_eq!(found.last(), Some(&7));
+    }
+
+    #[test]
+    fn a_thread_stays_at_the_first_shard_until_it_finds_another_thread_there() {
+        // A thread of its own, since the shard at which a thread has settled is the thread's.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let shards = Shards::with_count(4, || 0);
+                (0..3).for_each(|_| *shards.settled() += 1);
+                let first = shards.settled();
+                *shards.settled() += 10; // as another thread would find it
+                drop(first);
+                *shards.settled() += 100;
+                let found: Vec<i32> = shards.each().map(|shard| *shard).collect();
+                assert_eq!(found, [3, 110]);
+            });
+        });
     }
 
     #[test]

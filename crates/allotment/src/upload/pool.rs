@@ -21,10 +21,12 @@ use std::sync::{Arc, Mutex};
 
 use super::UploadError;
 use super::arena::UploadArena;
+use super::shared_arenas::ArenaShards;
 use crate::device::{BufferDesc, Device, DeviceProperties, MemoryProperties};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker, WrongDevice};
 use crate::memory::{AllocationOptions, Allocator, ExpectedLifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
+use crate::sync::shards::Shards;
 
 /// Each recording that uploads needs at least one page, so sixteen threads over three frames use 48 MiB at this
 /// size. Taking a page costs about 100 ns, and filling it 60 µs and more, so larger pages gain nothing.
@@ -233,6 +235,8 @@ struct State<D: Device> {
     free: Vec<MappedBuffer<D>>,
     /// Empty lists of dropped arenas, reused for their capacity.
     lists: Vec<Vec<MappedBuffer<D>>>,
+    /// Shards of closed frames, without arenas, reused for their memory.
+    shards: Vec<ArenaShards<D>>,
     statistics: UploadPoolStatistics,
 }
 
@@ -250,8 +254,8 @@ impl<D: Device> UploadPool<D> {
         desc: UploadPoolDesc,
     ) -> Result<Self, WrongDevice> {
         tracker.check_device(allocator.device())?;
-        let state =
-            State { free: Vec::new(), lists: Vec::new(), statistics: UploadPoolStatistics::default() };
+        let statistics = UploadPoolStatistics::default();
+        let state = State { free: Vec::new(), lists: Vec::new(), shards: Vec::new(), statistics };
         let shared = Shared {
             allocator: Arc::clone(allocator),
             memory: desc.memory_on(allocator.device().properties()),
@@ -291,15 +295,15 @@ impl<D: Device> UploadPool<D> {
         self.reclaim();
         let mut state = locked(&self.shared.state);
         let pages = core::mem::take(&mut state.free);
-        let State { statistics, lists, .. } = &mut *state;
+        let State { statistics, lists, shards, .. } = &mut *state;
         statistics.bytes -= statistics.free_bytes;
         statistics.device_bytes -= pages.iter().map(|page| self.device_bytes(page)).sum::<u64>();
         statistics.free_bytes = 0;
         statistics.given_back += pages.len() as u64;
-        let lists = core::mem::take(lists);
+        let (lists, shards) = (core::mem::take(lists), core::mem::take(shards));
         // Dropping a page calls the allocator, so not under the lock.
         drop(state);
-        drop((pages, lists));
+        drop((pages, lists, shards));
     }
 
     /// Returns the pool's statistics.
@@ -412,6 +416,17 @@ impl<D: Device> UploadPool<D> {
         locked(&self.shared.state).lists.pop().unwrap_or_default()
     }
 
+    /// Returns shards without arenas, for a recording that several threads may use.
+    pub(super) fn arena_shards(&self) -> ArenaShards<D> {
+        let kept = locked(&self.shared.state).shards.pop();
+        kept.unwrap_or_else(|| Shards::new(|| None))
+    }
+
+    /// Keeps shards for the next recording. They are without arenas.
+    pub(super) fn keep_arena_shards(&self, shards: ArenaShards<D>) {
+        locked(&self.shared.state).shards.push(shards);
+    }
+
     /// For tests: checks that redundant state agrees.
     ///
     /// # Panics
@@ -430,6 +445,7 @@ impl<D: Device> UploadPool<D> {
         assert!(state.free.iter().all(|page| page.size() == page_size));
         assert!(free_bytes <= kept_bytes && free_bytes <= bytes && bytes <= peak_bytes);
         assert!(state.lists.iter().all(Vec::is_empty));
+        assert!(state.shards.iter().flat_map(Shards::each).all(|arena| arena.is_none()));
     }
 }
 

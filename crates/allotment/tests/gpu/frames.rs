@@ -2,17 +2,20 @@
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::panic::catch_unwind;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
-use allotment::AllocatorDesc;
-use allotment::device::simulated::SimulatedGpu;
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, DeviceError, QueueDevice as _, Submission, TimelinePoint, TimelineValue,
 };
-use allotment::gpu::{FrameError, GpuDesc, Maintenance, SubmitError};
+use allotment::gpu::{FrameError, Gpu, GpuDesc, Maintenance, SubmitError};
 use allotment::memory::blocks::{BlockGrowth, BlockSizes, Watermark};
 use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, StepOutcome};
+use allotment::{Alignment, AllocatorDesc};
 
 use crate::rig::{QUEUE, Rig, options};
 
@@ -45,6 +48,74 @@ fn what_frames_upload_stays_until_their_submissions_have_completed() {
     assert!(rig.gpu.upload_pool().statistics().made <= 4, "three in flight, and one that is recorded");
     drop(tickets);
     rig.finish();
+}
+
+#[test]
+fn an_upload_takes_the_bytes_and_the_alignment_that_it_asks_for() {
+    let mut profile = Profile::named("discrete-large-bar").unwrap();
+    profile.limits.buffer_offset_alignment = Alignment::new(16).unwrap();
+    let device = SimulatedGpu::new(profile);
+    let rig = Rig { gpu: Gpu::new(device.clone(), GpuDesc::default()).unwrap(), device };
+    let frame = rig.gpu.begin_frame().unwrap();
+    let distances = |uploads: &mut dyn FnMut() -> u64| {
+        let offsets: Vec<_> = (0..100).map(|_| uploads()).collect();
+        let distances: BTreeSet<_> = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        distances.into_iter().collect::<Vec<_>>()
+    };
+    let aligned = |alignment| Alignment::new(alignment).unwrap();
+    assert_eq!(distances(&mut || frame.upload_aligned([1; 60], aligned(4)).unwrap().offset), [60]);
+    assert_eq!(distances(&mut || frame.upload_aligned([1; 3], Alignment::ONE).unwrap().offset), [3]);
+    assert_eq!(distances(&mut || frame.upload_aligned([1; 64], aligned(512)).unwrap().offset), [512]);
+    // The device's, where the bytes may be constants.
+    assert_eq!(distances(&mut || frame.upload([1; 64]).unwrap().offset), [64]);
+    assert_eq!(distances(&mut || frame.upload([1; 65]).unwrap().offset), [80]);
+    drop(frame);
+    rig.finish();
+}
+
+#[test]
+fn threads_that_upload_to_one_frame_at_once_get_ranges_of_their_own() {
+    const EACH: u64 = 400;
+    for profile in ["discrete-large-bar", "mobile"] {
+        let rig = Rig::on(profile, GpuDesc::default());
+        let results = rig.buffer(5 * EACH * 40);
+        for round in 0..3_u8 {
+            let frame = rig.gpu.begin_frame().unwrap();
+            // One before the threads: the thread of the frame has an arena of its own.
+            frame.upload([0; 1]).unwrap();
+            let ranges = Mutex::new(Vec::new());
+            let upload = &|thread: u8| {
+                let commands = frame.command_allocator(QUEUE).unwrap();
+                for i in 0..EACH {
+                    let of = u64::from(thread) * EACH + i;
+                    let upload =
+                        frame.upload_aligned([(of % 251) as u8 ^ round; 40], Alignment::ONE).unwrap();
+                    let from = (&upload.buffer, upload.offset);
+                    commands.copy_buffer(from, (&results.handle(), of * 40), 40);
+                    ranges.lock().unwrap().push((format!("{:?}", upload.buffer), upload.offset));
+                }
+                rig.submit(&frame, &commands).unwrap();
+            };
+            thread::scope(|scope| {
+                (1..5).for_each(|thread| _ = scope.spawn(move || upload(thread)));
+                upload(0);
+            });
+            frame.end().unwrap();
+            let mut ranges = ranges.into_inner().unwrap();
+            ranges.sort_unstable();
+            assert!(ranges.windows(2).all(|it| it[0].0 != it[1].0 || it[0].1 + 40 <= it[1].1));
+            let mut found = vec![0; 5 * EACH as usize * 40];
+            rig.gpu.read_buffer(&results, 0, &mut found).unwrap();
+            for (of, found) in found.chunks(40).enumerate() {
+                assert_eq!(found, [(of % 251) as u8 ^ round; 40], "{profile} {round} {of}");
+            }
+        }
+        let pages = rig.gpu.upload_pool().statistics();
+        assert!(pages.made <= 3 * 5, "a page for each thread at most: {pages:?}");
+        rig.gpu.upload_pool().check_invariants();
+        drop(results);
+        rig.finish();
+    }
 }
 
 #[test]
@@ -155,7 +226,7 @@ fn a_frame_submits_to_several_queues() {
         first.copy_buffer((&upload.buffer, upload.offset), (&middle.handle(), 0), 1024);
         let there = rig.submit(&frame, &first).unwrap();
         let mut ring = rig.gpu.readback().unwrap();
-        let ticket = ring.allocate(1024, allotment::Alignment::ONE).unwrap();
+        let ticket = ring.allocate(1024, Alignment::ONE).unwrap();
         let second = frame.command_allocator(QUEUE).unwrap();
         second.copy_buffer((&middle.handle(), 0), (ring.buffer(), ticket.offset()), 1024);
         let read = frame.submit_after(QUEUE, &[there], |queue, waits| {
@@ -182,7 +253,7 @@ fn what_a_frame_on_several_queues_uploads_stays_until_the_last_of_them_has_compl
     // The other queue waits for what a later frame submits to the first one.
     let later = TimelinePoint { queue: QUEUE, value: TimelineValue(first.value.0 + 1) };
     let mut ring = rig.gpu.readback().unwrap();
-    let ticket = ring.allocate(256, allotment::Alignment::ONE).unwrap();
+    let ticket = ring.allocate(256, Alignment::ONE).unwrap();
     let commands = frame.command_allocator(other).unwrap();
     commands.copy_buffer((&upload.buffer, upload.offset), (ring.buffer(), ticket.offset()), 256);
     let read = frame.submit_after(other, &[later], |queue, waits| {
@@ -385,7 +456,7 @@ fn blocks_are_allocated_ahead_at_the_end_of_a_frame_or_by_a_thread() {
     let began = Instant::now();
     while blocks(&rig) <= 1 {
         assert!(began.elapsed() < PATIENCE, "{:?}", rig.gpu.allocator().statistics());
-        std::thread::yield_now();
+        thread::yield_now();
     }
     drop(buffer);
     rig.finish();

@@ -257,6 +257,7 @@ pub(super) fn describe(
             max_allocation_size: features.max_resource_size,
             image_copy_offset_alignment: alignment(D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT),
             image_copy_row_alignment: alignment(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT),
+            buffer_offset_alignment: alignment(D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT),
         },
         queues: Vec::new(),
     };

@@ -100,7 +100,7 @@ unsafe impl BufferDevice for SimulatedGpu {
 
     /// The address of the bytes for the CPU, with a bit that makes it invalid there.
     unsafe fn device_address(&self, buffer: &SimulatedBuffer) -> u64 {
-        buffer.range.memory.address(buffer.range.offset) | GPU_ADDRESS
+        buffer.range.memory().address(buffer.range.offset) | GPU_ADDRESS
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {

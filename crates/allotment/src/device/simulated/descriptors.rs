@@ -354,7 +354,7 @@ impl SimulatedGpu {
             // Real drivers store the address without a check. Reported when written, where the mistake is made.
             if range.users.destroyed.load(Relaxed) {
                 Some("names a destroyed resource")
-            } else if range.memory.is_freed() {
+            } else if range.memory().is_freed() {
                 Some("names freed memory")
             } else {
                 None

@@ -354,7 +354,7 @@ unsafe impl ImageDevice for SimulatedGpu {
         let HostImageWrite { bytes, image, region, texels, .. } = *write;
         let texel = texels.block(region.aspect).unwrap_or(TexelBlock::new(1));
         let (first, steps, [width, rows, slices]) = place(&image.shape, &region, texel);
-        let (memory, mut left) = (&image.range.memory, bytes);
+        let (memory, mut left) = (image.range.memory(), bytes);
         for at in
             (0..slices).flat_map(|slice| (0..rows).map(move |row| slice * steps.slice + row * steps.row))
         {

@@ -127,6 +127,7 @@ impl Profile {
                 max_allocation_size: 4 * GIB,
                 image_copy_offset_alignment: Alignment::ONE,
                 image_copy_row_alignment: Alignment::ONE,
+                buffer_offset_alignment: CONSTANTS,
             },
             queues: vec![QueueKind::Graphics, QueueKind::Compute, QueueKind::Transfer],
             queue_families: QueueFamilies::ForEachKind,

@@ -92,7 +92,7 @@ impl SimulatedCopy {
             for slice in 0..self.slices {
                 for row in 0..rows {
                     let at = offset + slice * steps.slice + row * steps.row;
-                    each(&end.memory, at..at + size, access);
+                    each(end.memory(), at..at + size, access);
                 }
             }
         }
@@ -125,7 +125,7 @@ impl SimulatedCopy {
     /// range.
     pub(super) fn overlaps(&self) -> bool {
         let span = |steps: Steps| (self.slices - 1) * steps.slice + (self.rows - 1) * steps.row + self.size;
-        if !Arc::ptr_eq(&self.from.memory, &self.to.memory) || self.is_empty() {
+        if !Arc::ptr_eq(self.from.memory(), self.to.memory()) || self.is_empty() {
             return false;
         }
         let from = self.from_offset..self.from_offset + span(self.from_steps);
@@ -144,7 +144,7 @@ impl SimulatedCopy {
                 let at = |offset, steps: Steps| offset + slice * steps.slice + row * steps.row;
                 let from_offset = at(self.from_offset, self.from_steps);
                 let to_offset = at(self.to_offset, self.to_steps);
-                self.from.memory.copy_to(from_offset, &self.to.memory, to_offset, self.size);
+                self.from.memory().copy_to(from_offset, self.to.memory(), to_offset, self.size);
             }
         }
     }
@@ -164,11 +164,11 @@ impl Task {
     /// Returns the memory that the task certainly uses. What its descriptors name is not known before it runs.
     fn memories(&self) -> [&Arc<MemoryObject>; 2] {
         match self {
-            Self::Copy(copy) => [&copy.from.memory, &copy.to.memory],
+            Self::Copy(copy) => [copy.from.memory(), copy.to.memory()],
             Self::Read(read) => read.memories(),
             Self::Sample(samples) => samples.memories(),
             Self::SampleList(samples) => samples.memories(),
-            Self::HandOver(one) => [&one.resource.memory, &one.resource.memory],
+            Self::HandOver(one) => [one.resource.memory(), one.resource.memory()],
         }
     }
 
@@ -191,7 +191,7 @@ impl Task {
                 each(to, written, Access::Write);
             }
             // As the change of a layout would: what uses the bytes on another queue waits for it.
-            Self::HandOver(one) => each(&one.resource.memory, one.in_memory(), Access::Write),
+            Self::HandOver(one) => each(one.resource.memory(), one.in_memory(), Access::Write),
         }
     }
 
@@ -664,8 +664,8 @@ impl SimulatedGpu {
         let task = checked.and_then(|()| {
             let host_copy = host_copy();
             // Memory is checked at submission, as a validation layer does.
-            check_memory(READS, &host_copy.from.memory)?;
-            check_memory(WRITES, &host_copy.to.memory)?;
+            check_memory(READS, host_copy.from.memory())?;
+            check_memory(WRITES, host_copy.to.memory())?;
             if host_copy.overlaps() { Err(CopyError::Overlap.into()) } else { Ok(Task::Copy(host_copy)) }
         });
         task.inspect_err(|wrong| self.report(format!("submit: {copy:?}: {wrong}")))

@@ -44,13 +44,13 @@ pub(super) struct DescriptorRead {
 
 impl DescriptorRead {
     pub(super) fn memories(&self) -> [&Arc<MemoryObject>; 2] {
-        [&self.indices.memory, &self.to.memory]
+        [self.indices.memory(), self.to.memory()]
     }
 
     /// Returns the ranges that are read and written, without what the descriptors name.
     pub(super) fn accesses(&self) -> [(&Arc<MemoryObject>, Range<u64>); 2] {
         let range = |first: u64| first..first + 4 * u64::from(self.count);
-        [(&self.indices.memory, range(self.indices_offset)), (&self.to.memory, range(self.to_offset))]
+        [(self.indices.memory(), range(self.indices_offset)), (self.to.memory(), range(self.to_offset))]
     }
 
     /// Executes the reads. Indices and descriptors are read only now. Calls `reads` with what descriptors name.
@@ -63,7 +63,7 @@ impl DescriptorRead {
         for i in (0..u64::from(self.count)).map(|i| 4 * i) {
             // The index is read when the work runs, since earlier work on the queue may have written it.
             let mut index = [0; 4];
-            self.indices.memory.read(self.indices_offset + i, &mut index);
+            self.indices.memory().read(self.indices_offset + i, &mut index);
             let index = u32::from_ne_bytes(index);
             // An error does not stop the others: a shader would go on as well, and tests compare all results.
             let bytes = read(self.heap.slots().find(index), names, &reads).unwrap_or_else(|wrong| {
@@ -71,7 +71,7 @@ impl DescriptorRead {
                     .add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
                 SimulatedGpu::NOT_READ.to_ne_bytes()
             });
-            self.to.memory.write(self.to_offset + i, &bytes);
+            self.to.memory().write(self.to_offset + i, &bytes);
         }
     }
 }
@@ -212,7 +212,7 @@ pub(super) fn check_buffer(
     let range = &buffer.range;
     range.check_alive()?;
     range.check(offset, size)?;
-    check_memory(access, &range.memory)
+    check_memory(access, range.memory())
 }
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
             let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
             // SAFETY: the memory is live and large enough.
             let buffer = unsafe { device.create_buffer(&BufferDesc::new(4096), memory, 0) }.unwrap();
-            let object = &buffer.range.memory;
+            let object = buffer.range.memory();
             for i in 0u32..8 {
                 object.write(u64::from(4 * i), &i.to_ne_bytes());
                 object.write(u64::from(256 + 4 * i), &(100 + i).to_ne_bytes());
@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(self.device.wait(point, Duration::from_secs(10)), Ok(()));
             [0, 1, 2, 3, 4].map(|i| {
                 let mut bytes = [0; 4];
-                self.buffer.range.memory.read(512 + 4 * i, &mut bytes);
+                self.buffer.range.memory().read(512 + 4 * i, &mut bytes);
                 u32::from_ne_bytes(bytes)
             })
         }

@@ -18,20 +18,22 @@ use crate::sync::locked;
 /// The memory range that a resource is bound to.
 #[derive(Clone, Debug)]
 pub(super) struct ResourceRange {
-    pub(super) memory: Arc<MemoryObject>,
     pub(super) offset: u64,
     pub(super) size: u64,
     /// The name in descriptors.
     pub(super) name: Name,
-    /// Shared by all clones of the resource, so that an early destruction is detected, and a use after it.
+    /// Shared by all clones of the resource, so that an early destruction is detected, and a use after it. The only count, so
+    /// that a clone costs what one of a COM object does.
     pub(super) users: Arc<Users>,
     /// It belongs to one family of queues at a time.
     pub(super) is_exclusive: bool,
 }
 
-/// The users of a resource.
+/// The users of a resource, and its memory.
 #[derive(Debug, Default)]
 pub(super) struct Users {
+    /// `None` while no resource has this.
+    memory: Option<Arc<MemoryObject>>,
     /// Copies on queues; each end of a copy counts.
     copies: AtomicU32,
     /// Whether the resource was destroyed, although clones of it may exist.
@@ -67,6 +69,14 @@ impl Drop for InUse {
 }
 
 impl ResourceRange {
+    /// Returns the memory that the resource is bound to.
+    pub(super) fn memory(&self) -> &Arc<MemoryObject> {
+        match &self.users.memory {
+            Some(memory) => memory,
+            None => unreachable!("set before the resource exists, and taken from the last clone of it"),
+        }
+    }
+
     /// Returns an error for bytes that do not lie in the resource. A size of `None` is more than resources have.
     pub(super) fn check(&self, offset: u64, size: Option<u64>) -> Result<(), DeviceError> {
         let available = self.size;
@@ -129,11 +139,15 @@ impl SimulatedGpu {
             return Err(wrong);
         }
         // User counts are reused, so that creating a resource in a steady program allocates nothing here.
-        let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
+        let mut users = locked(&self.shared.spare_users).pop().unwrap_or_default();
         let bytes = NamedBytes { memory: Arc::clone(&object), offset, size, shape };
+        match Arc::get_mut(&mut users) {
+            Some(users) => users.memory = Some(object),
+            None => unreachable!("no resource has the spare ones"),
+        }
         let name = self.shared.names.add(Named::Bytes(bytes));
         let is_exclusive = sharing_mode == SharingMode::Exclusive;
-        Ok(ResourceRange { memory: object, offset, size, name, users, is_exclusive })
+        Ok(ResourceRange { offset, size, name, users, is_exclusive })
     }
 
     /// Ends the binding of a resource that is destroyed.
@@ -148,6 +162,7 @@ impl SimulatedGpu {
         // No clone of the resource is left, so the count can be reused.
         if let Some(users) = Arc::get_mut(&mut range.users) {
             *users.destroyed.get_mut() = false;
+            users.memory = None;
             users.owners.clear();
             locked(&self.shared.spare_users).push(range.users);
         }

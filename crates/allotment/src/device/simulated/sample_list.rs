@@ -70,14 +70,14 @@ struct Texture {
 
 impl ListedSamples {
     pub(super) fn memories(&self) -> [&Arc<MemoryObject>; 2] {
-        [&self.coordinates.memory, &self.to.memory]
+        [self.coordinates.memory(), self.to.memory()]
     }
 
     /// Returns the ranges that are read and written, without the texture. Which texels are written the list says.
     pub(super) fn accesses(&self) -> [(&Arc<MemoryObject>, Range<u64>); 2] {
         let first = self.coordinates_offset;
         let list = first..first + ENTRY * u64::from(self.count);
-        [(&self.coordinates.memory, list), (&self.to.memory, self.picture.clone())]
+        [(self.coordinates.memory(), list), (self.to.memory(), self.picture.clone())]
     }
 
     /// Samples the texture. The list and the descriptors are read only now. Calls `reads` with the texture.
@@ -98,7 +98,7 @@ impl ListedSamples {
         let found = texture.ok().zip(sampler.ok());
         for at in (0..u64::from(self.count)).map(|i| self.coordinates_offset + ENTRY * i) {
             let mut entry = [[0; 4]; 5];
-            self.coordinates.memory.read(at, entry.as_flattened_mut());
+            self.coordinates.memory().read(at, entry.as_flattened_mut());
             let [u, v, w, level, to] = entry;
             let texel = match &found {
                 Some((texture, sampler)) => {
@@ -110,7 +110,7 @@ impl ListedSamples {
             let to = self.picture.start + 4 * u64::from(u32::from_ne_bytes(to));
             // Compared without a sum: the number comes from a buffer that the program wrote.
             if to < self.picture.end && self.picture.end - to >= 4 {
-                self.to.memory.write(to, &texel);
+                self.to.memory().write(to, &texel);
             } else {
                 validation_errors.add(format!("sample: entry at byte {at} names a texel beyond the picture"));
             }

@@ -55,13 +55,13 @@ struct Texture {
 
 impl TextureSamples {
     pub(super) fn memories(&self) -> [&Arc<MemoryObject>; 2] {
-        [&self.to.memory; 2]
+        [self.to.memory(); 2]
     }
 
     /// Returns the range that is written.
     pub(super) fn written(&self) -> (&Arc<MemoryObject>, Range<u64>) {
         let [width, height] = self.extent.map(u64::from);
-        (&self.to.memory, self.to_offset..self.to_offset + 4 * width * height)
+        (self.to.memory(), self.to_offset..self.to_offset + 4 * width * height)
     }
 
     /// Samples the texture. Descriptors are read only now. Calls `reads` with the texture.
@@ -88,7 +88,7 @@ impl TextureSamples {
                 Some((texture, sampler)) => texture.sample(sampler, x, y),
                 None => SimulatedGpu::NOT_READ.to_ne_bytes(),
             };
-            self.to.memory.write(self.to_offset + 4 * (y * width + x), &texel);
+            self.to.memory().write(self.to_offset + 4 * (y * width + x), &texel);
         }
     }
 }

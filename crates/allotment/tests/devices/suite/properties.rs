@@ -91,6 +91,7 @@ fn limits_are_powers_of_two_and_leave_room<F: Fixture>(gpu: &Gpu<F>) {
         limits.non_coherent_atom_size,
         limits.image_copy_offset_alignment,
         limits.image_copy_row_alignment,
+        limits.buffer_offset_alignment,
     ] {
         assert!(limit.get().is_power_of_two(), "{limit}");
         // An atom or a page of more than this would leave no memory type usable.
