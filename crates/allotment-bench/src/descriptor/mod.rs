@@ -8,6 +8,7 @@
 //!   staging         slots of CPU descriptors
 //!   commit          the descriptors of a draw
 //!   copy            many descriptors at once, compared with memcpy
+//!   compacting      tables that are brought together
 //!   bindless        slots with an index, and samplers
 //!   locked_ranges   the peer: a range allocator behind a mutex
 //!   bit_pages       the peer: pages of 64 bits behind a mutex
@@ -18,6 +19,7 @@
 mod bindless;
 mod bit_pages;
 mod commit;
+mod compacting;
 mod copy;
 mod locked_ranges;
 mod report;
@@ -66,6 +68,8 @@ struct Dimensions {
     copied_tables: u32,
     /// Number of different samplers.
     samplers: u16,
+    /// Number of tables in `compact`.
+    compacted_tables: u32,
 }
 
 impl Dimensions {
@@ -89,6 +93,7 @@ impl Dimensions {
             copied: copy::COUNT,
             copied_tables: copy::TABLES,
             samplers: bindless::SAMPLERS,
+            compacted_tables: compacting::TABLES,
         })
     }
 }
@@ -125,5 +130,6 @@ fn measure(args: &DescriptorArgs) -> Result<Report, Failure> {
     add("copy-tables", 1, &|dimensions| copy::racers(copy::TABLES, dimensions))?;
     add("bindless", 1, &bindless::racers)?;
     add("sampler", 1, &bindless::samplers)?;
+    add("compact", 1, &compacting::racers)?;
     Ok(report)
 }

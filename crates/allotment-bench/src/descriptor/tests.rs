@@ -32,7 +32,7 @@ fn all_workloads_come_out_with_all_contenders_and_their_ratios() {
         assert!(number(row, "ns_per_op") > 0.0 && number(row, "laps") == 2.0, "{row}");
     }
     let mut wanted = BTreeMap::from(
-        [("commit", 3), ("copy", 2), ("copy-tables", 2), ("bindless", 3), ("sampler", 1)]
+        [("commit", 3), ("copy", 2), ("copy-tables", 2), ("bindless", 3), ("sampler", 1), ("compact", 3)]
             .map(|(workload, rows)| ((workload, 1), rows)),
     );
     for threads in [1, 2] {

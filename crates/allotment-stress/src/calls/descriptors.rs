@@ -323,7 +323,11 @@ impl<'w, D: Stressed> Player<'w, D> {
                 let _ = (heap.retiring(), heap.statistics());
                 self.tally.made(self.call);
             }
-            _ => drop(self.done(heap.compact())),
+            2 => drop(self.done(heap.compact())),
+            _ => {
+                let step = heap.compact_step(self.input.below(40) as u32);
+                self.done(step);
+            }
         }
     }
 

@@ -165,7 +165,7 @@ calls! {
     Bind,
     /// `CpuDescriptorHeap`: `allocate`, `write`, `fill`, `free`, `retire`, `trim`.
     Staging,
-    /// `ShaderVisibleHeap::grow`, `compact`.
+    /// `ShaderVisibleHeap::grow`, `compact`, `compact_step`.
     Grow,
     /// `SamplerCache::get`.
     Sampler,

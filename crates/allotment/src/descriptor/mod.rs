@@ -103,7 +103,7 @@ pub use heap_desc::{CpuDescriptorHeapDesc, ShaderVisibleHeapDesc};
 pub use image_view::ImageView;
 pub use range::DescriptorRange;
 pub use sampler_cache::{CachedSampler, SamplerCache};
-pub use shader_visible_heap::{ShaderVisibleHeap, ShaderVisibleStatistics};
+pub use shader_visible_heap::{CompactionStep, ShaderVisibleHeap, ShaderVisibleStatistics};
 pub use slots::{DescriptorSlot, KeepAlive};
 pub use static_samplers::StaticSamplers;
 pub use statistics::DescriptorHeapStatistics;

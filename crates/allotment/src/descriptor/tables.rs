@@ -9,7 +9,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use allotment_suballoc::{Algorithm, Alignment, FitStrategy, Handle, RegionKind, Request, VirtualBlock};
+use allotment_suballoc::{
+    Algorithm, Alignment, Allocation, FitStrategy, Handle, RegionKind, Request, VirtualBlock,
+};
 
 use super::error::DescriptorError;
 use super::events::RegionEvents;
@@ -68,10 +70,37 @@ pub(super) struct Inner {
     block: Option<VirtualBlock<u32>>,
     region: Range<u32>,
     alignment: Alignment,
-    /// The handles and sizes.
-    entries: Slab<(Handle, u32)>,
+    entries: Slab<Entry>,
+    run: Run,
     usage: Usage,
     events: RegionEvents,
+}
+
+/// The range of a table.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    handle: Handle,
+    count: u32,
+    /// It waits for the GPU, and is not worth a move.
+    is_retiring: bool,
+}
+
+/// A run of [steps of compaction](Tables::take_lower) over all tables.
+#[derive(Debug, Default)]
+struct Run {
+    /// The first descriptors and the entries of the tables that the run has yet to look at, the highest last.
+    tables: Vec<(u32, u32)>,
+    is_begun: bool,
+    has_moved: bool,
+}
+
+/// A table, and a range for it at a lower place, which is that of another entry.
+pub(super) struct Lower {
+    pub(super) entry: u32,
+    pub(super) new: u32,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) count: u32,
 }
 
 /// A table that moved: source, destination and size.
@@ -100,6 +129,7 @@ impl Tables {
             // A power of two, as checked when the device's limits were read.
             alignment: Alignment::new(regions.alignment.into()).unwrap_or(Alignment::ONE),
             entries: Slab::new(),
+            run: Run::default(),
             usage: Usage::default(),
             events: RegionEvents::new(log, first),
         };
@@ -119,12 +149,54 @@ impl Tables {
         let Some(place) = self.places.get_or_make(entry) else {
             unreachable!("there are fewer tables than descriptors")
         };
-        inner.entries.insert((taken.handle, count));
-        inner.usage.take(count);
-        let first = inner.region.start + taken.offset as u32;
-        inner.events.allocated((first, count));
+        let first = inner.insert(taken, count);
         place.set(generation, first, NOWHERE);
         Some(entry)
+    }
+
+    /// Takes a lower place for the next table that has one: the lowest that holds it. Tables are looked at from the highest one
+    /// down. `None` once a whole run over them has found none.
+    ///
+    /// `too_large` is the size from which on no table of the run has a lower place, as far as this call of the program has found:
+    /// with it, tables that cannot move cost no search each.
+    ///
+    /// The caller copies the descriptors, [swaps](Self::swap) the two entries, and retires the one with the old range.
+    pub(super) fn take_lower(&self, generation: u32, too_large: &mut u32) -> Option<Lower> {
+        let mut guard = locked(&self.inner);
+        let inner = &mut *guard;
+        loop {
+            let Some((from, entry)) = inner.run.tables.pop() else {
+                inner.begin_run(self).then(|| *too_large = u32::MAX)?;
+                continue;
+            };
+            // Since the run began, the table may have been released, and another one may have the entry.
+            let is = inner.entries.get(entry).filter(|is| !is.is_retiring && is.count < *too_large);
+            let Some(&Entry { count, .. }) = is else { continue };
+            if self.places.get(entry).is_none_or(|place| place.first() != from) {
+                continue;
+            }
+            let (block, new) = (inner.block.as_mut()?, inner.entries.next_index());
+            let request =
+                Request::new(count.into()).aligned(inner.alignment).with_strategy(FitStrategy::LowestOffset);
+            let Ok(taken) = block.allocate(request, new) else {
+                *too_large = count;
+                continue;
+            };
+            if inner.region.start + taken.offset as u32 > from {
+                // No lower table of this size, or of a larger one, has a place below it either.
+                let freed = block.free(taken.handle);
+                debug_assert!(freed.is_ok(), "it was taken just now");
+                *too_large = count;
+                continue;
+            }
+            let Some(place) = self.places.get_or_make(new) else {
+                unreachable!("there are fewer tables than descriptors")
+            };
+            inner.run.has_moved = true;
+            let to = inner.insert(taken, count);
+            place.set(generation, to, NOWHERE);
+            return Some(Lower { entry, new, from, to, count });
+        }
     }
 
     /// Returns the location of a table in a live generation. `None` if the table was allocated after that one.
@@ -134,23 +206,24 @@ impl Tables {
 
     /// Returns the number of descriptors of a table.
     pub(super) fn count(&self, entry: u32) -> Option<u32> {
-        locked(&self.inner).entries.get(entry).map(|&(_, count)| count)
+        locked(&self.inner).entries.get(entry).map(|it| it.count)
     }
 
     /// Exchanges the ranges of two tables of one size, for recordings that have the heap as it is now. In the previous
     /// heap the tables stay where they are.
     pub(super) fn swap(&self, one: u32, other: u32) {
         // Under the lock, so that no replacement of the heap moves only one of them.
-        let mut inner = locked(&self.inner);
-        let handles = [one, other].map(|entry| inner.entries.get(entry).copied());
+        let mut guard = locked(&self.inner);
+        let inner = &mut *guard;
+        let ranges = [one, other].map(|entry| inner.entries.get(entry).copied());
         let places = [one, other].map(|entry| self.places.get(entry));
-        let ([Some(first), Some(second)], [Some(place), Some(other_place)]) = (handles, places) else {
+        let ([Some(first), Some(second)], [Some(place), Some(other_place)]) = (ranges, places) else {
             return;
         };
-        debug_assert_eq!(first.1, second.1, "the tables have one size");
-        for (entry, handle) in [(one, second), (other, first)] {
+        debug_assert_eq!(first.count, second.count, "the tables have one size");
+        for (entry, handle) in [(one, second.handle), (other, first.handle)] {
             if let Some(of_entry) = inner.entries.get_mut(entry) {
-                *of_entry = handle;
+                of_entry.handle = handle;
             }
         }
         // Each store is one location as a whole: a thread that commits meanwhile reads the old or the new one.
@@ -167,15 +240,19 @@ impl Tables {
         }
     }
 
-    pub(super) fn retiring(&self, count: u32) {
-        locked(&self.inner).usage.retiring += count;
+    pub(super) fn retiring(&self, entry: u32, count: u32) {
+        let mut inner = locked(&self.inner);
+        inner.usage.retiring += count;
+        if let Some(entry) = inner.entries.get_mut(entry) {
+            entry.is_retiring = true;
+        }
     }
 
     /// Makes a retired range reusable.
     pub(super) fn make_reusable(&self, entry: u32) {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
-        let Some((handle, count)) = inner.entries.remove(entry) else { return };
+        let Some(Entry { handle, count, .. }) = inner.entries.remove(entry) else { return };
         if let Some(Place { now, .. }) = self.places.get(entry) {
             // Of the heap that the tables are in now; under the lock, so that no replacement changes it meanwhile.
             inner.events.freed((now.load(Relaxed) as u32, count));
@@ -213,9 +290,11 @@ impl Tables {
         let was_known = inner.events.leave(moves.iter().map(|table| (table.from, table.count)));
         inner.events.enter(next, was_known, moves.iter().map(|table| (table.to, table.count)));
         (inner.block, inner.region) = (block, region);
+        // It has the places before.
+        inner.run = Run::default();
         for (entry, handle) in handles {
-            if let Some((old, _)) = inner.entries.get_mut(entry) {
-                *old = handle;
+            if let Some(entry) = inner.entries.get_mut(entry) {
+                entry.handle = handle;
             }
         }
         // Last: recordings read these without the lock, and the new generation is not known to any of them yet.
@@ -244,10 +323,32 @@ impl Announces for Mutex<Inner> {
 }
 
 impl Inner {
+    /// Begins a run over all tables, unless the run that ends here has moved none of them.
+    fn begin_run(&mut self, tables: &Tables) -> bool {
+        let Run { tables: list, is_begun, has_moved } = &mut self.run;
+        // What a run has moved may have left room for a table that it looked at before.
+        *is_begun = !*is_begun || core::mem::take(has_moved);
+        if *is_begun {
+            let entries = self.entries.iter().filter(|(_, it)| !it.is_retiring);
+            list.extend(entries.filter_map(|(entry, _)| Some((tables.places.get(entry)?.first(), entry))));
+            list.sort_unstable();
+        }
+        *is_begun
+    }
+
+    /// Notes a range that was taken for the next entry. Returns its first descriptor.
+    fn insert(&mut self, taken: Allocation, count: u32) -> u32 {
+        self.entries.insert(Entry { handle: taken.handle, count, is_retiring: false });
+        self.usage.take(count);
+        let first = self.region.start + taken.offset as u32;
+        self.events.allocated((first, count));
+        first
+    }
+
     /// Packs all tables side by side into another region, in their present order.
     pub(super) fn pack(&self, tables: &Tables, regions: &Regions) -> Result<Packed, DescriptorError> {
         let region = regions.tables.clone();
-        let place = |(entry, &(_, count))| Some((tables.places.get(entry)?.first(), entry, count));
+        let place = |(entry, it): (u32, &Entry)| Some((tables.places.get(entry)?.first(), entry, it.count));
         let mut live: Vec<_> = self.entries.iter().filter_map(place).collect();
         // In the present order, no table moves up: the tables fit any region that is at least as large.
         live.sort_unstable();

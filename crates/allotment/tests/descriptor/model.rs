@@ -202,9 +202,9 @@ fn what_is_read_is_what_was_written_through_growth_and_compaction() {
     let rig = Rig::on(allotment::device::simulated::Profile::named("integrated").unwrap());
     let heap = rig.resources(32, 128, 64);
     let mut world = World { rig: &rig, heap: &heap, tables: HashMap::new(), slots: Vec::new() };
-    let (mut random, mut replaced, mut sizes) = (Random(11), 0, (32, 128));
+    let (mut random, mut replaced, mut sizes, mut moved) = (Random(11), 0, (32, 128), 0);
     for step in 0..4000_u32 {
-        match random.below(12) {
+        match random.below(13) {
             0..3 => {
                 let count = 1 + random.below(9);
                 if let Ok(mut range) = heap.allocate(count) {
@@ -252,11 +252,12 @@ fn what_is_read_is_what_was_written_through_growth_and_compaction() {
             }
             10 => drop(heap.reclaim()),
             11 if random.below(4) == 0 => world.check(),
+            12 => moved += heap.compact_step(random.below(20)).unwrap().tables,
             _ => {}
         }
     }
     world.check();
-    assert!(replaced > 40, "{replaced}");
+    assert!(replaced > 40 && moved > 40, "{replaced} {moved}");
     for (slot, _) in world.slots.drain(..) {
         heap.remove(slot).unwrap();
     }

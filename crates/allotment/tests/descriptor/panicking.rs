@@ -205,6 +205,30 @@ fn a_table_whose_writing_panics_holds_nothing_there() {
 }
 
 #[test]
+fn a_step_of_compaction_that_panics_leaves_a_table_whole_and_loses_no_range() {
+    for (point, k) in [(Point::AfterCopy, 1), (Point::AfterCopy, 2), (Point::BeforeWriteNull, 1)] {
+        let rig = Rig::new("discrete-large-bar");
+        let heap = rig.heap();
+        let (first, mut second) = (heap.allocate(3).unwrap(), heap.allocate(2).unwrap());
+        (0..2).for_each(|at| second.write(at, &rig.seven()).unwrap());
+        drop(first);
+        heap.reclaim();
+        rig.device.panic_at(point, k, 1);
+        assert!(panics(|| heap.compact_step(10)), "{point:?} {k}");
+        rig.device.clear_faults();
+        assert_eq!(heap.compact_step(10), Err(DescriptorError::Poisoned), "{point:?} {k}");
+        let sevens = rig.sevens_at(&heap, |view| {
+            let first = view.place(&second).unwrap().first;
+            [first, first + 1].repeat(4)
+        });
+        assert_eq!(sevens, 8, "{point:?} {k}");
+        drop(second);
+        heap.reclaim();
+        assert_eq!(heap.statistics().tables.used, 0, "{point:?} {k}");
+    }
+}
+
+#[test]
 fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
     let rig = Rig::new("discrete-large-bar");
     let heap = rig.heap();
@@ -476,6 +500,8 @@ fn a_device_that_panics_while_descriptors_follow_a_move_leaves_what_names_nothin
             // No thread waits for the step.
             let bound = bind(&mut set);
             assert!(matches!(bound, Ok(()) | Err(DescriptorError::Poisoned)), "{bound:?}");
+            let step = heap.compact_step(100);
+            assert!(matches!(step, Ok(_) | Err(DescriptorError::Poisoned)), "{step:?}");
             let compacted = heap.compact();
             assert!(matches!(compacted, Ok(()) | Err(DescriptorError::Poisoned)), "{compacted:?}");
             assert_eq!(sevens(&set), 16);

@@ -192,3 +192,116 @@ fn a_table_that_is_renewed_after_a_replacement_leaves_recordings_of_the_heap_bef
     drop(view);
     rig.assert_no_complaints();
 }
+
+/// Reads tables in a recording of its own, and compares them with the numbers that they were filled with.
+fn check(rig: &Rig, heap: &crate::rig::Heap, tables: &[(u32, Range)]) {
+    let recording = rig.record();
+    let view = heap.begin(&recording).unwrap();
+    let (mut indices, mut expected) = (Vec::new(), Vec::new());
+    for (number, table) in tables {
+        let place = view.place(table).unwrap();
+        indices.extend(place.first..place.first + place.count);
+        expected.extend((0..place.count).map(|at| value(number + at)));
+    }
+    assert_eq!(rig.submit_reads(recording, view.heap(), &indices).wait(), expected);
+}
+
+#[test]
+fn steps_of_compaction_bring_what_is_free_together_and_move_no_more_than_they_may() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 1024, 64);
+    let tables: Vec<_> = (0..200).map(|i| (i * 10, filled(&rig, &heap, 1 + i % 9, i * 10))).collect();
+    let kept: Vec<_> = tables.into_iter().enumerate().filter(|(i, _)| i % 3 != 0).map(|(_, it)| it).collect();
+    heap.reclaim();
+    let before = heap.statistics();
+    assert!(before.tables.largest_free < before.tables.free / 2, "{before:?}");
+    let mut moved = 0;
+    loop {
+        let step = heap.compact_step(20).unwrap();
+        assert!(step.descriptors < 20 + 9, "the last table may pass the limit: {step:?}");
+        check(&rig, &heap, &kept);
+        moved += step.tables;
+        if step.tables == 0 {
+            break;
+        }
+    }
+    let after = heap.statistics();
+    assert!(moved > 20, "{moved}");
+    assert_eq!(after.tables.used, before.tables.used);
+    // Holes that are smaller than each table above them stay.
+    assert!(after.tables.largest_free > after.tables.free / 4 * 3, "{after:?}");
+    assert_eq!((after.generation, rig.device.usage().descriptor_heaps), (0, 2), "without another heap");
+    assert_eq!(heap.compact_step(0).unwrap().tables, 0);
+    drop(kept);
+    heap.reclaim();
+    assert_eq!((heap.statistics().tables.used, heap.statistics().tables.largest_free), (0, 1024));
+    rig.assert_no_complaints();
+}
+
+#[test]
+fn a_recording_in_flight_reads_a_table_where_it_was_before_a_step() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 64, 16);
+    let first = filled(&rig, &heap, 8, 10);
+    let second = filled(&rig, &heap, 8, 20);
+    drop(first);
+    heap.reclaim();
+    let recording = rig.record();
+    let view = heap.begin(&recording).unwrap();
+    let before = view.place(&second).unwrap();
+    assert_eq!(heap.compact_step(100).unwrap().tables, 1);
+    let after = view.place(&second).unwrap();
+    assert!(after.first < before.first, "the recording is given the new place as well");
+    // Nothing else may have the old range meanwhile.
+    let others: Vec<_> = std::iter::from_fn(|| heap.allocate(8).ok()).collect();
+    let place_of_others = others.iter().map(|other| view.place(other).unwrap().first);
+    assert!(place_of_others.into_iter().all(|first| first != before.first && first != after.first));
+    let indices: Vec<_> = [before.first, after.first].into_iter().flat_map(|at| at..at + 8).collect();
+    rig.device.pause_queues();
+    let reading = rig.submit_reads(recording, view.heap(), &indices);
+    drop(view);
+    heap.reclaim();
+    assert_eq!(heap.statistics().tables.retiring, 8);
+    rig.device.resume_queues();
+    assert_eq!(reading.wait(), (20..28).chain(20..28).map(value).collect::<Vec<_>>());
+    heap.reclaim();
+    assert_eq!(heap.statistics().tables.retiring, 0);
+    check(&rig, &heap, &[(20, second)]);
+    drop(others);
+    rig.assert_no_complaints();
+}
+
+#[test]
+fn steps_and_a_replacement_move_the_same_tables_one_after_the_other() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 256, 16);
+    let tables: Vec<_> = (0..60).map(|i| (i * 10, filled(&rig, &heap, 4, i * 10))).collect();
+    let mut kept: Vec<_> =
+        tables.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, it)| it).collect();
+    heap.reclaim();
+    let recording = rig.record();
+    let view = heap.begin(&recording).unwrap();
+    let places: Vec<_> = kept.iter().map(|(_, table)| view.place(table).unwrap()).collect();
+    assert!(heap.compact_step(40).unwrap().tables >= 10);
+    heap.compact().unwrap();
+    kept.truncate(20);
+    assert_eq!(
+        heap.compact_step(1000).unwrap().tables,
+        0,
+        "all are at the start, or the recording may use the rest"
+    );
+    // The recording goes on with the heap before, where the steps have copied nothing over what it has.
+    let indices: Vec<_> = places[..20].iter().flat_map(|place| place.first..place.first + 4).collect();
+    let expected: Vec<_> = kept.iter().flat_map(|(number, _)| *number..number + 4).map(value).collect();
+    assert_eq!(rig.submit_reads(recording, view.heap(), &indices).wait(), expected);
+    drop(view);
+    while heap.compact_step(12).unwrap().tables > 0 {
+        check(&rig, &heap, &kept);
+    }
+    check(&rig, &heap, &kept);
+    rig.wait_idle();
+    heap.reclaim();
+    assert_eq!(heap.statistics().tables.largest_free, 256 - 80);
+    drop(kept);
+    rig.assert_no_complaints();
+}

@@ -69,6 +69,7 @@ fn threads_record_write_and_give_back_while_the_heap_is_replaced() {
         let replacing = scope.spawn(move || {
             let mut replaced = 0;
             while !done.load(Relaxed) {
+                heap.compact_step(10).unwrap();
                 match heap.compact() {
                     Ok(()) => replaced += 1,
                     Err(DescriptorError::StillReplacing { .. }) => std::thread::yield_now(),

@@ -33,7 +33,7 @@ impl<D: DescriptorDevice> Drop for Writing<'_, D> {
 }
 
 /// Marks the mirror as possibly holding descriptors of destroyed resources, unless it is forgotten.
-struct Clearing<'a>(&'a AtomicBool);
+pub(super) struct Clearing<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Clearing<'_> {
     fn drop(&mut self) {

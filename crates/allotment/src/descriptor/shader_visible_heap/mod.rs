@@ -18,10 +18,11 @@
 //! last of them completes. Writes meanwhile go to both heaps.
 //!
 //! Each file has one concern: [`allocation`] takes slots and tables, [`mirror`] writes them, [`retirement`]
-//! makes them reusable, [`replacement`] grows and compacts, [`followed`] lists the descriptors of relocatable resources,
+//! makes them reusable, [`replacement`] grows and compacts, [`compaction`] moves tables step by step, [`followed`] lists the descriptors of relocatable resources,
 //! and [`following`] rewrites them when defragmentation moves those.
 
 mod allocation;
+mod compaction;
 mod followed;
 mod following;
 mod mirror;
@@ -34,6 +35,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, Weak};
 
+pub use self::compaction::CompactionStep;
 use self::followed::Followed;
 pub(super) use self::mirror::WriteTarget;
 use self::mirror::{copy_all, new_mirror};
@@ -723,6 +725,42 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// [`DescriptorError::TooManyReplacements`], or the device's error. Nothing has changed then.
     pub fn compact(&self) -> Result<(), DescriptorError> {
         self.shared.replace_heap(Ok)
+    }
+
+    /// Moves tables to lower places of the heap, from the highest one down, until `most` descriptors have moved or no table can
+    /// move lower. Called repeatedly, once a frame say, it brings the free part of their region together as
+    /// [`compact`](Self::compact) does, without another heap.
+    ///
+    /// Recordings that are open keep the old ranges in use, so what a step has moved from is free some frames later. Where it
+    /// returns that no table moved, and none is [retiring](super::DescriptorHeapStatistics::retiring), there is nothing left to do
+    /// until tables are released.
+    ///
+    /// Costs about a microsecond for each table that moves, during which other threads wait to write descriptors, and some tens of
+    /// nanoseconds for each table of the heap whenever all have been looked at.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let heap = gpu.descriptors()?.resources();
+    /// let mut tables: Vec<_> = (0..8).map(|_| heap.allocate(16)).collect::<Result<_, _>>()?;
+    /// let frame = gpu.begin_frame()?; // it may use all of them where they are
+    /// tables.drain(..4);
+    /// assert_eq!(heap.compact_step(32)?.tables, 0, "what was released is not free yet");
+    /// frame.end()?;
+    /// while heap.compact_step(32)?.tables > 0 {
+    ///     // A frame of the program.
+    /// }
+    /// assert_eq!(heap.statistics().tables.fragmentation(), 0.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Poisoned`], or the device's error. What moved before that stays moved.
+    pub fn compact_step(&self, most: u32) -> Result<CompactionStep, DescriptorError> {
+        self.shared.compact_step(most)
     }
 
     /// Returns how full the heap is.

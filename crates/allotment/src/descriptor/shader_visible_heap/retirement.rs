@@ -31,7 +31,7 @@ pub(super) enum Kept<D: DescriptorDevice> {
 impl<D: DescriptorDevice> Shared<D> {
     pub(in crate::descriptor) fn retire_table(&self, entry: u32, count: u32) {
         self.sites.forget(super::site_of_table(entry));
-        self.tables.retiring(count);
+        self.tables.retiring(entry, count);
         self.retired.retire(Retired::Table { entry, count });
     }
 
