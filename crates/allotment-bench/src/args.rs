@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Pressure(PressureArgs),
     /// How tight plans of items with known lifetimes are, after how much time. Needs no Vulkan
     Plans(PlansArgs),
+    /// Cost of an allocation and a free while a recorder writes them. Needs no Vulkan
+    Recording(RecordingArgs),
 }
 
 /// Options of every command.
@@ -339,6 +341,20 @@ pub(crate) struct RangesArgs {
     /// A hundredth of the ranges and operations: a test of the command, whose figures mean nothing
     #[arg(long)]
     pub(crate) quick: bool,
+}
+
+/// Options of `recording`.
+#[derive(Debug, Parser)]
+pub(crate) struct RecordingArgs {
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Timed laps of each contender; the median is printed
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Batches of 1,000 operations per lap
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) batches: u64,
 }
 
 /// Options of `plans`.

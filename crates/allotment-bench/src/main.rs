@@ -21,6 +21,7 @@
 //!   threads/     the throughput of threads that share an allocator, without a GPU
 //!   growth/      the cost of calls with very many pools, blocks and ranges, and what other threads wait for reports, without a GPU
 //!   plans/       how tight plans of items with known lifetimes are, after how much time, without a GPU
+//!   recording    the cost of an operation while a recorder writes it, without a GPU
 //!   race/        runs contenders in turns, and prints a row for each
 //!   team, start_barrier   threads that execute jobs, and start together
 //!   host_heap    counts the host allocations of each thread
@@ -48,6 +49,7 @@ mod plans;
 mod pressure;
 mod race;
 mod ranges;
+mod recording;
 mod rng;
 mod start_barrier;
 mod steady;
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Growth(args) => growth::run(args),
         Command::Pressure(args) => pressure::run(args),
         Command::Plans(args) => plans::run(args),
+        Command::Recording(args) => recording::run(args),
     })
 }
 

@@ -4,7 +4,7 @@ use core::panic::Location;
 use std::borrow::Cow;
 
 use super::packed::PackedEvents;
-use super::{Event, TextId};
+use super::{Allocated, AllocationKey, Event, TextId};
 use crate::choices::Name;
 use crate::choices::call_site::CallSite;
 use crate::chunks::Chunks;
@@ -122,6 +122,25 @@ impl EventBatch {
     #[inline]
     pub(super) fn push(&mut self, event: Event) {
         self.packed.push(event);
+    }
+
+    /// Adds an event that is made with texts of this batch.
+    #[inline]
+    pub(super) fn push_made(&mut self, event: impl FnOnce(&mut Self) -> Event) {
+        let event = event(self);
+        self.push(event);
+    }
+
+    /// Adds [`Event::Allocated`].
+    #[inline]
+    pub(crate) fn push_allocated(&mut self, allocated: &Allocated) {
+        self.packed.push_allocated(allocated);
+    }
+
+    /// Adds [`Event::Freed`].
+    #[inline]
+    pub(crate) fn push_freed(&mut self, allocation: AllocationKey) {
+        self.packed.push_freed(allocation);
     }
 
     /// Returns how many events were added and not unpacked.

@@ -174,6 +174,12 @@ impl EventLog {
     /// Adds an event of a part that announced its state in `epoch`. Returns false when that is over: the part writes no
     /// more events until it has announced its state again.
     pub(crate) fn push(&self, epoch: u64, event: impl FnOnce(&mut EventBatch) -> Event) -> bool {
+        self.push_by(epoch, |batch| batch.push_made(event))
+    }
+
+    /// Adds an event as [`push`](Self::push) does, by a call that packs it.
+    #[inline]
+    fn push_by(&self, epoch: u64, pack: impl FnOnce(&mut EventBatch)) -> bool {
         let mut queue = self.lock();
         if epoch != self.epoch() {
             return false;
@@ -186,7 +192,7 @@ impl EventLog {
             queue.batch.push(Event::Lost);
             return false;
         }
-        self.add(&mut queue, event);
+        self.add_by(&mut queue, pack);
         true
     }
 
@@ -231,8 +237,12 @@ impl EventLog {
 
     #[inline]
     fn add(&self, queue: &mut Queue, event: impl FnOnce(&mut EventBatch) -> Event) {
-        let event = event(&mut queue.batch);
-        queue.batch.push(event);
+        self.add_by(queue, |batch| batch.push_made(event));
+    }
+
+    #[inline]
+    fn add_by(&self, queue: &mut Queue, pack: impl FnOnce(&mut EventBatch)) {
+        pack(&mut queue.batch);
         // Long before the limit, so that the reader has time to come; once, since waking a thread takes microseconds.
         if queue.batch.packed_len() == queue.wake_at {
             self.wake();
@@ -300,6 +310,15 @@ impl EventSource {
     pub(crate) fn emit(&mut self, event: impl FnOnce(&mut EventBatch) -> Event) {
         if self.epoch != 0 {
             self.write(event);
+        }
+    }
+
+    /// Writes an event by a call that packs it, if there is a reader: the two events that a program makes most are not built
+    /// and taken apart again.
+    #[inline]
+    pub(crate) fn emit_by(&mut self, pack: impl FnOnce(&mut EventBatch)) {
+        if self.epoch != 0 && !self.log.push_by(self.epoch, pack) {
+            self.epoch = 0;
         }
     }
 

@@ -7,7 +7,7 @@
 //! ```text
 //!   freed                     tag 1 │ pool │ record
 //!   released                  tag 2 │ pool │ record
-//!   allocated                 tag 3 │ pool │ record,  block │ shape,  offset,  requested,
+//!   allocated                 tag 3 │ pool │ record,  block │ shape,  offset │ requested  or  offset, requested,
 //!                                                     [occupied],  [name │ category],  [user data]
 //!   call site                 tag 4 │ pool │ record,  text
 //!   activated, unbound        tag 5, 6 │ pool │ record
@@ -15,7 +15,7 @@
 //!   anything else             tag 0, and an event in `others`
 //! ```
 //!
-//! An allocation and a free have 40 bytes together rather than 144. The reader's thread unpacks them.
+//! An allocation and a free have 32 bytes together rather than 144. The reader's thread unpacks them.
 
 use allotment_suballoc::Alignment;
 
@@ -51,6 +51,8 @@ mod shape {
     /// A name or a category follows.
     pub(super) const TEXTS: u32 = 54;
     pub(super) const USER_DATA: u32 = 55;
+    /// The offset and the requested bytes have 64 bits each.
+    pub(super) const WIDE: u32 = 56;
 }
 
 const KINDS: [ResourceKind; 4] =
@@ -86,11 +88,12 @@ impl PackedEvents {
     /// Adds an event.
     #[inline]
     pub(super) fn push(&mut self, event: Event) {
-        self.len += 1;
         match event {
-            Event::Freed { allocation } if is_short(allocation) => {
-                self.words.push(key_word(FREED, allocation));
-            }
+            Event::Freed { allocation } => return self.push_freed(allocation),
+            Event::Allocated(is) => return self.push_allocated(&is),
+            _ => self.len += 1,
+        }
+        match event {
             Event::FreeRequested { allocation } if is_short(allocation) => {
                 self.words.push(key_word(RELEASED, allocation));
             }
@@ -106,20 +109,43 @@ impl PackedEvents {
             Event::Displaced { resource, by } if is_short(resource) => {
                 self.words.push_all([key_word(DISPLACED, resource), by.0]);
             }
-            // The block's id begins with its pool, as the allocation's does.
-            Event::Allocated(is) if is_short(is.allocation) && is.allocation.0 >> 32 == is.block.0 >> 32 => {
-                self.push_allocated(&is);
-            }
-            event => {
-                self.words.push(OTHER);
-                self.others.push(event);
-            }
+            event => self.push_whole(event),
+        }
+    }
+
+    fn push_whole(&mut self, event: Event) {
+        self.words.push(OTHER);
+        self.others.push(event);
+    }
+
+    /// Adds [`Event::Freed`].
+    #[inline]
+    pub(super) fn push_freed(&mut self, allocation: AllocationKey) {
+        self.len += 1;
+        if is_short(allocation) {
+            self.words.push(key_word(FREED, allocation));
+        } else {
+            self.push_whole(Event::Freed { allocation });
+        }
+    }
+
+    /// Adds [`Event::Allocated`].
+    #[inline]
+    pub(super) fn push_allocated(&mut self, is: &Allocated) {
+        self.len += 1;
+        // The block's id begins with its pool, as the allocation's does.
+        if is_short(is.allocation) && is.allocation.0 >> 32 == is.block.0 >> 32 {
+            self.pack_allocated(is);
+        } else {
+            self.push_whole(Event::Allocated(*is));
         }
     }
 
     #[inline]
-    fn push_allocated(&mut self, is: &Allocated) {
+    fn pack_allocated(&mut self, is: &Allocated) {
         let (padded, texts) = (is.occupied != is.requested, !is.name.is_none() || !is.category.is_none());
+        // Below 4 GiB, as nearly always.
+        let wide = (is.offset | is.requested) >> 32 != 0;
         let bit = |holds: bool, at: u32| u64::from(holds) << at;
         let usage = is.usage.map_or(0, |usage| usage as u64 + 1);
         let kind = match is.kind {
@@ -137,9 +163,15 @@ impl PackedEvents {
             | bit(is.movable, shape::MOVABLE)
             | bit(padded, shape::PADDED)
             | bit(texts, shape::TEXTS)
-            | bit(is.user_data != 0, shape::USER_DATA);
+            | bit(is.user_data != 0, shape::USER_DATA)
+            | bit(wide, shape::WIDE);
+        let key = key_word(ALLOCATED, is.allocation);
         // Once, so that the list checks its room once for most events.
-        self.words.push_all([key_word(ALLOCATED, is.allocation), shape, is.offset, is.requested]);
+        if wide {
+            self.words.push_all([key, shape, is.offset, is.requested]);
+        } else {
+            self.words.push_all([key, shape, is.offset << 32 | is.requested]);
+        }
         if padded {
             self.words.push(is.occupied);
         }
@@ -182,9 +214,11 @@ impl PackedEvents {
 }
 
 fn unpack_allocated(allocation: AllocationKey, mut next: impl FnMut() -> u64) -> Allocated {
-    let (shape, offset, requested) = (next(), next(), next());
+    let (shape, sizes) = (next(), next());
     let bits = |at: u32, count: u32| shape >> at & ((1 << count) - 1);
     let has = |at: u32| bits(at, 1) != 0;
+    let (offset, requested) =
+        if has(shape::WIDE) { (sizes, next()) } else { (sizes >> 32, sizes & u64::from(u32::MAX)) };
     let occupied = if has(shape::PADDED) { next() } else { requested };
     let texts = if has(shape::TEXTS) { next() } else { 0 };
     let user_data = if has(shape::USER_DATA) { next() } else { 0 };
@@ -250,9 +284,10 @@ mod tests {
                     allocation,
                     // Of another tool the block need not be of the allocation's pool.
                     block: BlockId(if flags[4] { key >> 32 << 32 | u64::from(b[2]) } else { a[0] }),
-                    offset: a[1],
-                    requested: a[2],
-                    occupied: if flags[0] { a[2] } else { a[3] },
+                    // Small ones, too, which have one word together.
+                    offset: a[1] >> (b[0] % 64),
+                    requested: a[2] >> (b[1] % 64),
+                    occupied: if flags[0] { a[2] >> (b[1] % 64) } else { a[3] },
                     user_data: if flags[1] { 0 } else { a[0] },
                     name: TextId(if flags[2] { 0 } else { b[0] }),
                     category: TextId(if flags[2] { 0 } else { b[1] }),
@@ -286,7 +321,25 @@ mod tests {
     #[test]
     fn usual_events_are_a_few_words() {
         let mut packed = PackedEvents::new();
-        packed.push(Event::Freed { allocation: AllocationKey(7 << 32 | 3) });
+        let allocation = AllocationKey(7 << 32 | 3);
+        packed.push(Event::Freed { allocation });
         assert_eq!((packed.words.len(), packed.others.len()), (1, 0));
+        packed.push(Event::Allocated(Allocated {
+            allocation,
+            block: BlockId(7 << 32 | 1),
+            offset: u64::from(u32::MAX),
+            requested: 4096,
+            occupied: 4096,
+            user_data: 0,
+            name: TextId::NONE,
+            category: TextId::NONE,
+            alignment: Alignment::ONE,
+            usage: Some(MemoryUsage::GpuOnly),
+            kind: ResourceKind::Buffer,
+            placement: Placement::ReusedRange,
+            second_choice: false,
+            movable: true,
+        }));
+        assert_eq!((packed.words.len(), packed.others.len()), (4, 0));
     }
 }

@@ -251,6 +251,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Describes an allocation, without its texts.
+    #[inline]
     fn allocated_event(
         &self,
         slot: &PoolSlot<D>,
@@ -261,14 +262,17 @@ impl<D: Device> PoolState<D> {
     ) -> Option<Allocated> {
         let detail = self.detail(record)?;
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
-        let place = slot.records.get(record)?.read(&slot.objects);
+        let entry = slot.records.get(record)?;
+        let (offset, requested) = (entry.offset(), entry.size());
         let (range, set) = (detail.range(), usize::from(detail.set));
+        // Only dedicated memory is asked for its size, which is a search for the memory object.
+        let memory_size = if range.dedicated { entry.read(&slot.objects).memory_size } else { 0 };
         Some(Allocated {
             allocation: self.events.allocation(record),
             block: PoolEvents::block_of(self.shards.index(range.home), set, range.block),
-            offset: place.offset,
-            requested: place.size,
-            occupied: self.sets[set].bytes_taken(&range, detail.occupied, place.memory_size),
+            offset,
+            requested,
+            occupied: self.sets[set].bytes_taken(&range, detail.occupied, memory_size),
             user_data: 0,
             name: TextId::NONE,
             category: TextId::NONE,
@@ -311,10 +315,10 @@ impl<D: Device> PoolState<D> {
         };
         let options = request.options;
         allocated.user_data = options.user_data;
-        self.events.source.emit(|texts| {
-            allocated.name = texts.add_text(options.name.as_ref());
-            allocated.category = texts.add_static(options.category);
-            Event::Allocated(allocated)
+        self.events.source.emit_by(|batch| {
+            allocated.name = batch.add_text(options.name.as_ref());
+            allocated.category = batch.add_static(options.category);
+            batch.push_allocated(&allocated);
         });
         let mut asked = asked(request);
         // Which blocks serve it does not depend on that; what is freed for a new one does.
@@ -376,8 +380,12 @@ impl<D: Device> PoolState<D> {
 
     #[cold]
     fn write_freed(&mut self, record: u32) {
-        self.events.of_allocation(record, |allocation| Event::Freed { allocation });
-        self.events.note_gone(record);
+        let events = &mut self.events;
+        if events.is_heard(record) {
+            let allocation = events.allocation(record);
+            events.source.emit_by(|batch| batch.push_freed(allocation));
+        }
+        events.note_gone(record);
     }
 
     /// Writes that two allocations exchanged their ranges.
