@@ -94,7 +94,7 @@ fn racer(
         let _recording = &recording;
         for _ in 0..batches {
             (0..BATCH).for_each(|_| pairs.exchange());
-            let _ = pairs.allocator.end_frame();
+            pairs.allocator.end_frame();
         }
         batches * BATCH
     }))
