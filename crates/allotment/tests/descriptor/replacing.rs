@@ -253,7 +253,7 @@ fn a_recording_in_flight_reads_a_table_where_it_was_before_a_step() {
     let after = view.place(&second).unwrap();
     assert!(after.first < before.first, "the recording is given the new place as well");
     // Nothing else may have the old range meanwhile.
-    let others: Vec<_> = std::iter::from_fn(|| heap.allocate(8).ok()).collect();
+    let others: Vec<_> = core::iter::from_fn(|| heap.allocate(8).ok()).collect();
     let place_of_others = others.iter().map(|other| view.place(other).unwrap().first);
     assert!(place_of_others.into_iter().all(|first| first != before.first && first != after.first));
     let indices: Vec<_> = [before.first, after.first].into_iter().flat_map(|at| at..at + 8).collect();
