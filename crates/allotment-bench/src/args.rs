@@ -85,6 +85,12 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_delimiter = ',', default_value = "1000,10000",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) live: Vec<u32>,
+    /// Only the workloads with this in their name
+    #[arg(long, value_name = "PART", default_value = "", hide_default_value = true)]
+    pub(crate) only: String,
+    /// Allocations that fill a new allocator; 0 for none
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    pub(crate) cold: u32,
 }
 
 #[derive(Debug, Parser)]

@@ -22,6 +22,13 @@ impl Rng {
         (((self.next() >> 32) * u64::from(limit)) >> 32) as u32
     }
 
+    /// Brings items into a random order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u32 + 1) as usize);
+        }
+    }
+
     /// Returns a number in the range 0..1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64

@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::sequence::Sequence;
+use super::sequence::{Op, Sequence, request};
 use crate::contender::{Contender, Refusal};
 use crate::failure::Failure;
 use crate::team::{self, Team};
@@ -93,7 +93,7 @@ impl<C: Contender + Send + 'static> Runner<C> {
     /// Creates a thread for each sequence.
     pub(crate) fn new(contender: C, sequences: &[Arc<Sequence>]) -> Self {
         let contender = Arc::new(contender);
-        let operations = sequences.iter().map(|sequence| sequence.pairs().len() * 2).sum();
+        let operations = sequences.iter().map(|sequence| sequence.operations()).sum();
         let team = Team::new(sequences.iter().map(|sequence| {
             let mut lane = Lane::new(&contender, sequence);
             move |step| lane.run(step)
@@ -140,7 +140,7 @@ struct Lane<C: Contender> {
 impl<C: Contender> Lane<C> {
     fn new(contender: &Arc<C>, sequence: &Arc<Sequence>) -> Self {
         let mut live = Vec::new();
-        live.resize_with(sequence.live(), || None);
+        live.resize_with(sequence.slots(), || None);
         Self { contender: Arc::clone(contender), sequence: Arc::clone(sequence), live }
     }
 
@@ -164,12 +164,18 @@ impl<C: Contender> Lane<C> {
     /// The timed part.
     fn lap(&mut self) -> Result<(), Refusal> {
         let contender = &*self.contender;
-        for pair in self.sequence.pairs() {
-            let slot = &mut self.live[pair.slot as usize];
+        for op in self.sequence.ops() {
+            let (slot, size) = match *op {
+                Op::Replace(slot, size) | Op::Put(slot, size) => (slot, Some(size)),
+                Op::Take(slot) => (slot, None),
+            };
+            let slot = &mut self.live[slot as usize];
             if let Some(token) = slot.take() {
                 contender.free(token)?;
             }
-            *slot = Some(contender.allocate(&pair.request())?);
+            if let Some(size) = size {
+                *slot = Some(contender.allocate(&request(size))?);
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::cold::Cold;
 use super::race::{Lap, Outcome};
 use super::sequence::Sequence;
 use crate::args::DeviceArgs;
@@ -24,6 +25,16 @@ pub(crate) struct Report {
     /// One thread: processor time minus that of the harness. Two: wall time per operation of both.
     rows: Vec<Row>,
     scaling: Vec<Scaling>,
+    cold: Vec<ColdRow>,
+}
+
+/// A new allocator that is filled and emptied: processor time of an operation, medians.
+#[derive(Serialize)]
+struct ColdRow {
+    contender: &'static str,
+    allocations: u32,
+    fill_ns: f64,
+    clear_ns: f64,
 }
 
 #[derive(Serialize)]
@@ -75,6 +86,7 @@ impl Report {
             operations_per_lap: args.pairs * 2,
             rows: Vec::new(),
             scaling: Vec::new(),
+            cold: Vec::new(),
         }
     }
 
@@ -105,6 +117,16 @@ impl Report {
                 processors_2: median(two.laps.iter().map(|lap| lap.cpu / lap.wall)),
             });
         }
+    }
+
+    /// Adds how long it took to fill new allocators with so many allocations, and to empty them.
+    pub(crate) fn add_cold(&mut self, allocations: u32, laps: Vec<(&'static str, Vec<Cold>)>) {
+        self.cold.extend(laps.into_iter().map(|(contender, laps)| ColdRow {
+            contender,
+            allocations,
+            fill_ns: median(laps.iter().map(|lap| lap.fill)),
+            clear_ns: median(laps.iter().map(|lap| lap.clear)),
+        }));
     }
 
     pub(crate) fn print(&self, json: bool) -> Result<(), Failure> {
@@ -145,6 +167,13 @@ impl Report {
                 row.throughput_ratio_fastest,
                 row.processors_2
             );
+        }
+        if !self.cold.is_empty() {
+            say!();
+            say!("A new allocator, filled and emptied: nanoseconds of processor time per operation.");
+        }
+        for ColdRow { contender, allocations, fill_ns, clear_ns } in &self.cold {
+            say!("  {contender:14} {allocations} allocations {fill_ns:>8.1}, {clear_ns:.1} to free one");
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, Re
 
 use crate::args::ThreadsArgs;
 use crate::contender::{Refusal, Request};
-use crate::device::Sequence;
+use crate::device::{Op, Sequence, request};
 use crate::failure::Failure;
 use crate::team::{self, Team};
 
@@ -113,13 +113,12 @@ impl Member {
                 Ok(self.slots.len() as u64)
             }
             Step::Lap => {
-                let pairs = self.sequence.pairs();
-                for pair in pairs {
-                    let slot = pair.slot as usize;
-                    free(self.slots.swap_remove(slot))?;
-                    self.slots.push(allocate(pair.request())?);
+                for op in self.sequence.ops() {
+                    let Op::Replace(slot, size) = *op else { unreachable!("a churn replaces") };
+                    free(self.slots.swap_remove(slot as usize))?;
+                    self.slots.push(allocate(request(size))?);
                 }
-                Ok(2 * pairs.len() as u64)
+                Ok(self.sequence.operations() as u64)
             }
             Step::Clear => {
                 let count = self.slots.len() as u64;
