@@ -142,6 +142,10 @@ pub(crate) trait Ranges {
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError>;
     /// Returns the size of the free region that serves the request.
     fn room_for(&self, request: &Request) -> Option<u64>;
+    /// Returns a size that this region has at least, if any may serve the request: in O(1), where that is possible.
+    fn room_at_least(&self, request: &Request) -> Option<u64> {
+        self.room_for(request)
+    }
     /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
     /// `limit`.
     fn find_below(&mut self, _request: &Request, _limit: u64) -> Option<u32> {
@@ -314,6 +318,7 @@ impl Ranges for Engine {
 
     forward! {
         fn room_for(&self, request: &Request) -> Option<u64>;
+        fn room_at_least(&self, request: &Request) -> Option<u64>;
         fn largest_free(&self) -> u64;
         #[inline]
         fn largest_free_at_most(&self) -> u64;

@@ -293,6 +293,10 @@ impl Pair {
         let would_fit = self.block.would_fit(&request);
         let holes = (self.block.algorithm() == Algorithm::Tlsf)
             .then(|| (self.holes(), self.block.room_for(&request)));
+        if let Some(room) = self.block.room_for(&request) {
+            let least = self.block.room_at_least(&request);
+            assert!(least.is_some_and(|least| least <= room), "{least:?} of {room} for {request:?}");
+        }
         match self.block.allocate(request, data) {
             Ok(allocation) => {
                 if let Some((holes, room)) = holes {

@@ -69,6 +69,16 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.find(request).map(|found| self.place(found).size)
     }
 
+    #[inline]
+    fn room_at_least(&self, &Request { size, .. }: &Request) -> Option<u64> {
+        // Whatever the search finds is listed in no lower class, or is the last region.
+        let last = Some(self.last_size()).filter(|&last| last >= size);
+        match self.stacks.least_room(size) {
+            Some(listed) => Some(last.map_or(listed, |last| listed.min(last))),
+            None => last,
+        }
+    }
+
     fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {
         // The lowest of all, and only then a look at the limit: the one below the limit is the lowest, or there is none.
         let alignment = self.unmet(request.alignment);

@@ -22,12 +22,12 @@
 //! A with 1 MiB free in ranges of 512 KiB, and B with one free range of 3 MiB at offset 1 MiB. The quick lists are
 //! empty.
 //!
-//! - **700 KiB.** Step 0 finds no range. Step 3: the next block would have 4 MiB, so the request shares one. Step 4: it
-//!   is above 256 KiB, so the block is searched in which it fits most closely. A is skipped without being touched,
-//!   since its largest free range is known to have at most 512 KiB. B's range is split: 700 KiB at offset 1 MiB are
-//!   allocated, the other 2,372 KiB stay free.
+//! - **700 KiB.** Step 0 finds no range that waits. The smallest block that the pool would allocate has 4 MiB, so the request
+//!   shares one in any case, and step 0 searches those that there are: above 256 KiB, for the one in which it fits most
+//!   closely. A is skipped without being touched, since its largest free range is known to have at most 512 KiB. B's range
+//!   is split: 700 KiB at offset 1 MiB are allocated, the other 2,372 KiB stay free.
 //! - **1.5 MiB.** B has 2,372 KiB free. Of these 836 KiB are left.
-//! - **3.5 MiB.** Not above 4 MiB, so it shares a block, but neither A nor B has room; there is no empty block. Step 6
+//! - **3.5 MiB.** Not above 4 MiB, so it shares a block (step 3), but neither A nor B has room (step 4); there is no empty block. Step 6
 //!   plans 3.5 MiB: one whole request, since a second one would not fit 4 MiB. Step 7: the driver allocates it. Step 8:
 //!   block C has the request at offset 0 and nothing free.
 //! - **20 MiB.** More than the next block, so it wants a dedicated one. No spare block, and no room in the shared ones;
@@ -51,7 +51,9 @@ use crate::log::event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
 use crate::memory::pool::{Answer, Asked, LockedShard, NeededBlock, PlanSizes, Pool, PoolSlot, QuickPlace};
-use crate::memory::request::{AllocationRequest, MemoryTypeCandidate, Ranking, Remembered, judge};
+use crate::memory::request::{
+    AllocationRequest, LARGEST_WAITING, MemoryTypeCandidate, Ranking, Remembered, judge,
+};
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 
@@ -179,7 +181,9 @@ impl<D: Device> Allocator<D> {
     }
 
     fn place_ordinary(&self, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
-        if !request.is_ordinary() {
+        // Larger ones may have memory of their own, which depends on what the pool has.
+        let most = LARGEST_WAITING.max(self.desc().block_sizes.smallest);
+        if request.requirements.size > most || !request.is_ordinary() {
             return None;
         }
         let allowed = request.requirements.memory_types;
@@ -197,7 +201,7 @@ impl<D: Device> Allocator<D> {
                 let mut types = pool.memory_types().enumerate();
                 let (position, memory_type) =
                     types.find(|&(_, memory_type)| allowed.contains(memory_type))?;
-                (memory_type, pool.shards(), pool.set_of(position, request.mover.is_some()))
+                (memory_type, pool.shards(), pool.set_of(position, request.moves.mover.is_some()))
             }
         };
         // Where the driver could not map, the slow path chooses among the blocks; a freed range may be in any.
@@ -330,7 +334,7 @@ impl<D: Device> Allocator<D> {
             request,
             false,
             || types().filter(&suits),
-            |(position, _), request| attempt(pool.set_of(position, request.mover.is_some()), request),
+            |(position, _), request| attempt(pool.set_of(position, request.moves.mover.is_some()), request),
         );
         let name = ShortName::NONE;
         tried.map_err(|refused| {

@@ -71,6 +71,22 @@ impl BlockOrder {
         self.with_room_in_groups(size, from)
     }
 
+    /// Iterates over the blocks that may have a free range of `size`, in the order of the list.
+    #[inline]
+    pub(super) fn all_with_room(&self, size: u64) -> impl Iterator<Item = u32> {
+        let groups = self.list.chunks(GROUP).enumerate().filter(move |(group, _)| {
+            note_visits(1);
+            self.maxima.get(*group).is_none_or(|&most| size <= most)
+        });
+        groups
+            .flat_map(|(_, group)| {
+                note_visits(group.len());
+                group
+            })
+            .filter(move |summary| size <= summary.largest_free_at_most)
+            .map(|summary| summary.block)
+    }
+
     #[inline(never)]
     fn with_room_in_groups(&self, size: u64, from: usize) -> Option<(usize, u32)> {
         let mut from = from;
@@ -275,6 +291,8 @@ mod tests {
             let expected =
                 all.filter(|(_, at)| at.largest_free_at_most >= size).map(|(at, it)| (at, it.block));
             assert_eq!(order.with_room(size, from), expected.take(1).next());
+            let with_room = order.iter().filter(|it| it.largest_free_at_most >= size).map(|it| it.block);
+            assert!(order.all_with_room(size).eq(with_room));
         }
     }
 }

@@ -102,16 +102,32 @@ impl<D: Device> BlockSet<D> {
         usable == UsableBlocks::ALL || self.block(index).is_some_and(|block| usable.contain(block))
     }
 
-    /// Returns the block in which the request fits most closely, of the first [`MOST_FITTING`] that have room.
+    /// Returns the block in which the request fits most closely, of the first [`MOST_FITTING`] that may have room.
     pub(super) fn closest_fit(&self, request: &Request, usable: UsableBlocks) -> Option<u32> {
-        let next = |&(at, _): &(usize, u32)| self.order.with_room(request.size, at + 1);
-        let candidates = core::iter::successors(self.order.with_room(request.size, 0), next);
-        let candidates = candidates.filter(|&(_, block)| self.is_usable(block, usable));
-        let fitting = candidates.filter_map(|(_, block)| {
+        let (mut closest, mut left) = (None, MOST_FITTING);
+        for index in self.order.all_with_room(request.size) {
             note_visits(1);
-            Some((self.block(block)?.ranges.room_for(request)?, block))
-        });
-        fitting.take(MOST_FITTING).min_by_key(|&(room, _)| room).map(|(_, index)| index)
+            let block =
+                self.block(index).filter(|block| usable == UsableBlocks::ALL || usable.contain(block));
+            let Some(ranges) = block.map(|block| &block.ranges) else { continue };
+            let Some(least) = ranges.room_at_least(request) else { continue };
+            // Most blocks are not searched: what they have at least is not closer than what was found.
+            let may_be_closer = closest.is_none_or(|(room, _)| least < room);
+            if may_be_closer {
+                let Some(room) = ranges.room_for(request) else { continue };
+                if closest.is_none_or(|(other, _)| room < other) {
+                    closest = Some((room, index));
+                }
+                if room == request.size {
+                    break;
+                }
+            }
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        closest.map(|(_, index)| index)
     }
 
     /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if

@@ -24,7 +24,7 @@ use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Prior
 use crate::memory::block_set::{BlockSet, Role, UsableBlocks};
 use crate::memory::driver::Terms;
 use crate::memory::pool::pools::Pools;
-use crate::memory::request::AllocationRequest;
+use crate::memory::request::{AllocationRequest, LARGEST_WAITING};
 use crate::memory::time::Moment;
 use crate::memory::{AllocationError, NewBlocks, ShortName};
 use crate::sync::locked;
@@ -125,6 +125,7 @@ impl<D: Device> Pools<D> {
         // Once: a request that comes back from a wait finds freed ranges in the blocks, into which `place_in_existing` flushes
         // the lists. And a freed range may be in a block that cannot be mapped.
         if asked != Asked::Again
+            && request.requirements.size <= LARGEST_WAITING
             && request.is_ordinary()
             && self.usable_blocks(state.sets[set].memory_type, request) == UsableBlocks::ALL
         {

@@ -397,7 +397,11 @@ impl<D: Device> Pools<D> {
         let in_use = match state.place_quickly(slot, set, rounded, request) {
             Some(in_use) => in_use,
             // The slow path begins with this search, too; here the lock need not be taken again.
-            None if in_any_block => state.place_in_shared(slot, set, rounded, request)?,
+            None if in_any_block => {
+                let in_use = state.place_in_shared(slot, set, rounded, request)?;
+                self.wake_maintenance_if_low(state);
+                in_use
+            }
             None => return None,
         };
         debug_assert!(state.changed_priority.is_none(), "a block that changes its role is not left empty");

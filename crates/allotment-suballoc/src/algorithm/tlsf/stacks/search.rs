@@ -49,6 +49,12 @@ impl<W: Width> Stacks<W> {
         self.first_from(Classes::class_of(size))
     }
 
+    /// Returns a size that no entry which holds `size` units is smaller than. `None` where there is no such entry.
+    #[inline]
+    pub(in crate::algorithm::tlsf) fn least_room(&self, size: u64) -> Option<u64> {
+        self.first_class(size).map(|class| Classes::smallest(class).max(size))
+    }
+
     /// Returns the first class that has entries all of which have `size` units.
     #[inline(always)]
     pub(in crate::algorithm::tlsf) fn first_sure_class(&self, size: u64) -> Option<usize> {
