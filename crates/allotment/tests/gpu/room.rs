@@ -5,7 +5,9 @@ use core::time::Duration;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::defragmentation::{DefragmentationDesc, RequestDefragmentation, RoomError};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, NextPass, PassLimits, RequestDefragmentation, RoomError,
+};
 use allotment::memory::{AllocationOptions, Buffer, Dedicated, Movability, ResourceError};
 use allotment::{Alignment, MemoryUsage, PoolDesc, Requirements};
 
@@ -261,4 +263,51 @@ fn passes_of_an_allocator_leave_the_resources_of_a_gpu_in_other_pools() {
     check_bytes(&gpu, &all);
     drop((all, gpu));
     assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn what_room_is_made_for_is_moved_by_the_steps_of_its_gpu_and_by_no_pass_of_the_program() {
+    // By its own options, and because a defragmenter creates it.
+    for options in [texture(), texture().with_movability(Movability::Pinned)] {
+        let (device, gpu) = bounded(Bound::Limit(64 * MIB));
+        let making_room = gpu.defragmenter().making_room(Duration::from_secs(300));
+        let mut all = fill(&gpu, MIB, &texture());
+        let mut at = 0;
+        all.retain(|_| {
+            at += 1;
+            at % 3 != 0
+        });
+        gpu.wait_idle().unwrap();
+        let moved_before = gpu.defragmenter().statistics().moves;
+        let mut made = Vec::new();
+        for number in 0..4 {
+            made.push((number, making_room.create_buffer(&BufferDesc::new(2 * MIB), &options).unwrap()));
+        }
+        for (number, buffer) in &made {
+            gpu.uploads().write_buffer(buffer, 0, &[*number; 64]).unwrap();
+        }
+        assert!(gpu.defragmenter().statistics().moves > moved_before, "others were moved for them");
+        // They are in several blocks, each with room for others, so that some would be moved.
+        drop(all);
+        gpu.wait_idle().unwrap();
+        let places = |made: &[(u8, Buffer<SimulatedGpu>)]| -> Vec<_> {
+            made.iter().map(|(_, buffer)| (buffer.location().memory, buffer.location().offset)).collect()
+        };
+        let before = places(&made);
+        let mut passes = Defragmentation::new(gpu.allocator(), None, DefragmentationDesc::default()).unwrap();
+        while let NextPass::Moves(pass) = passes.next_pass() {
+            assert_eq!(pass.moves().len(), 0, "the resources of a `Gpu` are not the program's to move");
+        }
+        drop(passes);
+        assert_eq!(places(&made), before);
+        let mut moved = 0;
+        for _ in 0..100 {
+            moved += gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves;
+        }
+        assert!(moved > 0, "a step moves what the defragmenter created");
+        check_bytes(&gpu, &made);
+        drop(made);
+        drop(gpu);
+        assert_eq!(device.validation_errors(), Vec::<String>::new());
+    }
 }

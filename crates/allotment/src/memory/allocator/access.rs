@@ -11,14 +11,18 @@ use crate::device::{
 };
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Label, PoolSlot};
-use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
+use crate::memory::token::{Allocation, AllocationId, RawPlace, Record, Traits};
 use crate::memory::writers::AccessMark;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName};
 
 impl RawPlace {
     /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
     pub(crate) fn check_bound(&self) -> Result<(), AccessError> {
-        if self.moved { Err(AccessError::Moved { name: ShortName::NONE }) } else { Ok(()) }
+        if self.traits.has(Traits::MOVED) {
+            Err(AccessError::Moved { name: ShortName::NONE })
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -108,7 +112,11 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(RawPlace, Option<Held<'_>>), AccessError> {
         let held = self.hold(allocation)?;
         self.check_settled(allocation.id())?;
-        if held.0.moving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
+        if held.0.traits.has(Traits::MOVING) {
+            Err(AccessError::Moving { name: ShortName::NONE })
+        } else {
+            Ok(held)
+        }
     }
 
     /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new
@@ -119,7 +127,11 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(RawPlace, Option<Held<'_>>), AccessError> {
         let held = self.hold(allocation)?;
         self.check_tenancy(allocation, &held.0)?;
-        if held.0.arriving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
+        if held.0.traits.has(Traits::ARRIVING) {
+            Err(AccessError::Moving { name: ShortName::NONE })
+        } else {
+            Ok(held)
+        }
     }
 
     /// Returns the location of a resource that a queue is about to use by its handle. Refused where a pass moved the
@@ -142,7 +154,7 @@ impl<D: Device> Allocator<D> {
 
     /// Refuses bytes that belong to another resource which is placed there.
     fn check_tenancy(&self, allocation: &Allocation, place: &RawPlace) -> Result<(), AccessError> {
-        if place.inactive { Err(self.inactive(allocation.id())) } else { Ok(()) }
+        if place.traits.has(Traits::INACTIVE) { Err(self.inactive(allocation.id())) } else { Ok(()) }
     }
 
     pub(super) fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
@@ -521,7 +533,7 @@ impl<D: Device> Allocator<D> {
         let (place, _held) = self.hold(allocation)?;
         self.check_tenancy(allocation, &place)?;
         // A flush writes the CPU's bytes over those that a queue may still use.
-        if matches!(visibility, Visibility::Flush) && place.unsettled {
+        if matches!(visibility, Visibility::Flush) && place.traits.has(Traits::UNSETTLED) {
             return Err(AccessError::Unsettled { name: ShortName::NONE });
         }
         let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
@@ -534,7 +546,7 @@ impl<D: Device> Allocator<D> {
         let len = len.ok_or(out)? as u64;
         check_range(range.start, len, place.size)?;
         if place.address.is_none() {
-            let memory_type = place.memory_type;
+            let memory_type = place.memory_type();
             // Of memory that is not mapped the CPU's caches hold nothing.
             let visible = self.pools.is_host_visible(memory_type);
             return if visible {
@@ -554,7 +566,7 @@ impl<D: Device> Allocator<D> {
         range: Range<u64>,
         visibility: Visibility,
     ) -> Result<(), AccessError> {
-        if !self.pools.needs_flush(place.memory_type) || range.is_empty() {
+        if !self.pools.needs_flush(place.memory_type()) || range.is_empty() {
             return Ok(());
         }
         self.heaps().make_visible_calls.fetch_add(1, Relaxed);
@@ -606,10 +618,11 @@ impl<D: Device> Allocator<D> {
     ) -> Result<MemoryLocation<D>, AccessError> {
         // In Vulkan dedicated memory may only be bound to its own resource (`VkMemoryDedicatedAllocateInfo`); a
         // committed resource of Direct3D 12 has no heap in which another could be placed.
-        if self.raw_place(allocation)?.dedicated_to_resource {
+        let place = self.raw_place(allocation)?;
+        if place.traits.has(Traits::DEDICATED_TO_RESOURCE) {
             return Err(AccessError::Exclusive { name: ShortName::NONE });
         }
-        self.place_inside(allocation, offset, requirements)
+        inside(&place, offset, requirements)
     }
 
     /// Returns the location as [`place_within`](Self::place_within), in memory of one resource too.
@@ -619,14 +632,23 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         requirements: &Requirements,
     ) -> Result<MemoryLocation<D>, AccessError> {
-        let place = self.location(allocation)?;
-        check_range(offset, requirements.size, place.size)?;
-        let offset_in_memory = place.offset + offset;
-        check_place(place.memory_type, offset_in_memory, place.size - offset, requirements)?;
-        let mapped_ptr =
-            place.mapped_ptr.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
-        Ok(MemoryLocation { offset: offset_in_memory, size: requirements.size, mapped_ptr, ..place })
+        inside(&self.raw_place(allocation)?, offset, requirements)
     }
+}
+
+/// Returns where a resource is, `offset` bytes into a place.
+fn inside<D: Device>(
+    place: &RawPlace,
+    offset: u64,
+    requirements: &Requirements,
+) -> Result<MemoryLocation<D>, AccessError> {
+    let place = MemoryLocation::of(place);
+    check_range(offset, requirements.size, place.size)?;
+    let offset_in_memory = place.offset + offset;
+    check_place(place.memory_type, offset_in_memory, place.size - offset, requirements)?;
+    let mapped_ptr =
+        place.mapped_ptr.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
+    Ok(MemoryLocation { offset: offset_in_memory, size: requirements.size, mapped_ptr, ..place })
 }
 
 /// Checks requirements at `offset` in memory of a type, with `available` bytes from there on.

@@ -64,14 +64,14 @@ impl<D: Device> Allocator<D> {
     fn map_if_visible(&self, allocation: &Allocation, remembered: Remembered) -> bool {
         // Held: the memory is not freed, and the allocation is not moved.
         let Ok((place, _held)) = self.hold(allocation) else { return true };
-        !self.pools.is_host_visible(place.memory_type) || self.mapped(&place, remembered).is_ok()
+        !self.pools.is_host_visible(place.memory_type()) || self.mapped(&place, remembered).is_ok()
     }
 
     /// Returns true if the CPU can access an allocation. Maps its memory if it is not mapped yet; where the driver has
     /// refused that before, it is not asked again.
     pub(crate) fn is_reachable(&self, allocation: &Allocation) -> bool {
         let Ok((place, _held)) = self.hold(allocation) else { return false };
-        self.pools.is_host_visible(place.memory_type) && self.mapped(&place, Remembered::Holds).is_ok()
+        self.pools.is_host_visible(place.memory_type()) && self.mapped(&place, Remembered::Holds).is_ok()
     }
 
     /// Maps the new place of an allocation, if the old one is mapped. Returns false where the driver refuses. The caller
@@ -90,11 +90,11 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn reach(&self, place: &RawPlace) -> Result<NonNull<u8>, AccessError> {
         match place.address {
             Some(address) => Ok(address),
-            None if self.pools.is_host_visible(place.memory_type) => {
+            None if self.pools.is_host_visible(place.memory_type()) => {
                 Ok(self.mapped(place, Remembered::AskAgain)?)
             }
             None => {
-                Err(AccessError::NotHostVisible { memory_type: place.memory_type, name: ShortName::NONE })
+                Err(AccessError::NotHostVisible { memory_type: place.memory_type(), name: ShortName::NONE })
             }
         }
     }
@@ -113,7 +113,7 @@ impl<D: Device> Allocator<D> {
         if let Some(first) = objects.get(place.object).address {
             return Ok(at(first));
         }
-        let refused = self.heaps().unmappable_from(self.device(), place.memory_type);
+        let refused = self.heaps().unmappable_from(self.device(), place.memory_type());
         let refused = refused.is_some_and(|size| place.memory_size >= size);
         if refused && remembered == Remembered::Holds {
             return Err(DeviceError::MapFailed);
@@ -122,8 +122,8 @@ impl<D: Device> Allocator<D> {
         // SAFETY: the caller holds the place, so the memory is live; it is host-visible, and was not mapped when this thread
         // looked, with the lock that each thread holds which maps.
         let map = || unsafe { map_memory(self.device(), memory) };
-        let Mapped(first) = self.heaps().map(self.device(), (place.memory_type, place.memory_size), map)?;
-        let of_type = self.device().properties().memory_type(place.memory_type);
+        let Mapped(first) = self.heaps().map(self.device(), (place.memory_type(), place.memory_size), map)?;
+        let of_type = self.device().properties().memory_type(place.memory_type());
         if of_type.is_some_and(|found| found.properties.needs_flush()) {
             // What queues have written before the CPU does not see, and a flush of whole atoms would write what it sees over
             // it.

@@ -10,8 +10,8 @@ impl<D: Device> Allocator<D> {
     /// Sets whether defragmentation may move an allocation, and by which mover: by passes, or by its `Defragmenter`
     /// alone.
     ///
-    /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
-    /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.
+    /// An allocation that the program's passes may move is pinned until its resource is bound. Both settings change in one step
+    /// under the pool's lock; between two steps a pass of another thread could move the allocation.
     pub(in crate::memory) fn allow_moves(
         &self,
         allocation: &Allocation,
@@ -30,6 +30,12 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn allow_moves_of(&self, id: AllocationId, movability: Movability, mover: MoverId) {
         let Ok(slot) = self.slot_of(id) else { return };
         slot.allow_moves((id.record, id.generation), movability, mover);
+    }
+
+    /// Returns who may move an allocation at present, if anyone does.
+    pub(in crate::memory) fn mover_of(&self, allocation: &Allocation) -> Option<MoverId> {
+        let (_, record) = self.slot_and_record(allocation).ok()?;
+        record.is_movable().then(|| record.mover())
     }
 
     /// Notes whether a place is reserved for an allocation, from the reservation until the move has ended and its bytes have

@@ -44,7 +44,7 @@ use crate::memory::allocator::by_place::ByPlace;
 use crate::memory::allocator::placed_events::{Described, PlacedEvents};
 use crate::memory::leak_report::Leak;
 use crate::memory::pool::{Label, PoolSlot};
-use crate::memory::token::{Allocation, AllocationId, RawPlace, Record};
+use crate::memory::token::{Allocation, AllocationId, RawPlace, Record, Traits};
 use crate::memory::writers::{Busy, WantMark};
 use crate::memory::{
     AccessError, AllocationError, AllocationInfo, MemoryLocation, Movability, Name, OtherName, ShortName,
@@ -328,13 +328,9 @@ impl<D: Device> Allocator<D> {
         record.write(&RawPlace {
             offset: location.offset,
             size: location.size,
-            dedicated_to_resource: false,
-            movable: false,
-            moving: false,
-            arriving: false,
-            moved: false,
-            inactive: !active,
-            unsettled: unsettled != 0,
+            traits: Traits::new(location.memory_type)
+                .with(Traits::INACTIVE, !active)
+                .with(Traits::UNSETTLED, unsettled != 0),
             ..of_memory
         });
         let bytes = tenant.bytes.clone();
@@ -641,7 +637,7 @@ impl<D: Device> Allocator<D> {
                     category,
                     user_data,
                     pool: None,
-                    memory_type: place.memory_type,
+                    memory_type: place.memory_type(),
                     call_site,
                     placed_in: None,
                     id: AllocationId { allocator: self.id(), pool, record, generation: tenant.generation },

@@ -125,7 +125,7 @@ impl<D: Device> Allocator<D> {
                 let suits =
                     types.filter(|&(_, memory_type)| allowed.contains(memory_type) && has(memory_type));
                 let sets = suits.flat_map(|(position, _)| {
-                    let own = pool.set_of(position, request.mover.is_some());
+                    let own = pool.set_of(position, request.moves.mover.is_some());
                     // Where they have blocks of their own, a request shares those of the others at the last.
                     core::iter::once(own).chain(pool.other_set(own))
                 });

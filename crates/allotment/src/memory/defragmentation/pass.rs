@@ -90,7 +90,7 @@ impl<D: Device> Move<D> {
             to: At::of(to),
             memory: core::marker::PhantomData,
             size: begun.place.size,
-            memory_type: begun.place.memory_type,
+            memory_type: begun.place.memory_type(),
             kind: begun.kind,
             contents: begun.contents,
             user_data: begun.user_data,

@@ -512,7 +512,7 @@ pub(crate) fn refused_request(request: &AllocationRequest<'_>) -> RefusedRequest
         memory_types: requirements.memory_types,
         usage: options.usage,
         lifetime: options.lifetime,
-        movers: MoverId::group(request.mover),
+        movers: MoverId::group(request.moves.mover),
         pool: options.pool.as_ref().map(|pool| PoolId(pool.shards().first)),
         shard: own_shard(),
         options: asked(request),

@@ -17,7 +17,7 @@ use crate::device::{Device, ResourceKind};
 use crate::events::Event;
 use crate::memory::mover::MoverId;
 use crate::memory::time::Moment;
-use crate::memory::token::{RawPlace, Record};
+use crate::memory::token::{RawPlace, Record, Traits};
 use crate::memory::{Movability, Name};
 use crate::sync::locked;
 
@@ -159,7 +159,7 @@ impl<D: Device> PoolState<D> {
         let entry = slot.records.get(record)?;
         let place = entry.read(&slot.objects);
         // Before the move is handed out, and after it ended, nothing reads the range: it can be freed at once.
-        if !place.moving || place.arriving {
+        if !place.traits.has(Traits::MOVING) || place.traits.has(Traits::ARRIVING) {
             return None;
         }
         // Two things that a free does at once are taken apart: the handle dies now; the range is freed at the end of
@@ -191,14 +191,8 @@ impl<D: Device> PoolState<D> {
         Some(HeldRange { range: detail.range(), sizes: detail.sizes(place.size), place })
     }
 
-    /// Gives an allocation the range of another one of its size. `of` returns what its record says from its old one.
-    fn hold(
-        &mut self,
-        slot: &PoolSlot<D>,
-        record: u32,
-        held: &HeldRange,
-        of: impl FnOnce(RawPlace) -> RawPlace,
-    ) {
+    /// Gives an allocation the range of another one of its size. `of` returns its traits from those that it has.
+    fn hold(&mut self, slot: &PoolSlot<D>, record: u32, held: &HeldRange, of: impl FnOnce(Traits) -> Traits) {
         let Some(entry) = slot.records.get(record) else { return };
         let Some(set) = self.detail(record).map(|detail| usize::from(detail.set)) else { return };
         debug_assert_eq!(
@@ -211,9 +205,9 @@ impl<D: Device> PoolState<D> {
         if let Some(detail) = self.detail_mut(record) {
             detail.hold(held.range, held.sizes.occupied, may_wait);
         }
-        let RawPlace { object, memory, offset, memory_size, address, .. } = held.place;
-        let own = RawPlace { moving: false, arriving: false, ..entry.read(&slot.objects) };
-        entry.rewrite(&of(RawPlace { object, memory, offset, memory_size, address, ..own }));
+        let own = entry.read(&slot.objects);
+        let traits = of(own.traits.with(Traits::MOVING | Traits::ARRIVING, false));
+        entry.rewrite(&RawPlace { size: own.size, traits, ..held.place });
     }
 }
 
@@ -272,15 +266,15 @@ impl<D: Device> TwoShards<'_, D> {
         let (state, slot) = self.other();
         let Some(new) = state.held(slot, reserved) else { return };
         state.announce_before_exchange(slot, reserved);
-        let of_a_defragmenter = old.place.mover != MoverId::PASSES;
-        let dedicated_to_resource = old.place.dedicated_to_resource;
+        let of_a_defragmenter = old.place.traits.mover() != MoverId::PASSES;
+        let dedicated_to_resource = old.place.traits.has(Traits::DEDICATED_TO_RESOURCE);
         // What belongs to the memory goes with the range (memory object, offset, address); what belongs to the resource
         // stays with the record, but for what is set here.
-        state.hold(slot, reserved, &old, |place| RawPlace {
-            dedicated_to_resource,
-            mover: MoverId::PASSES,
-            moved: false,
-            ..place
+        state.hold(slot, reserved, &old, |traits| {
+            traits
+                .with(Traits::DEDICATED_TO_RESOURCE, dedicated_to_resource)
+                .with_mover(MoverId::PASSES)
+                .with(Traits::MOVED, false)
         });
         // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
         let old_resource_stays = of_a_defragmenter && has_resource;
@@ -292,10 +286,8 @@ impl<D: Device> TwoShards<'_, D> {
         // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
         // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
         // the allocator refuse to touch memory through that resource.
-        state.hold(slot, record, &new, |place| RawPlace {
-            dedicated_to_resource: false,
-            moved: !of_a_defragmenter,
-            ..place
+        state.hold(slot, record, &new, |traits| {
+            traits.with(Traits::DEDICATED_TO_RESOURCE, false).with(Traits::MOVED, !of_a_defragmenter)
         });
         state.emit_exchanged(record, reservation);
         if arriving {
@@ -341,7 +333,7 @@ impl<D: Device> TwoShards<'_, D> {
         let home = state.shards.index(old.range.home);
         self.locked(home)?;
         debug_assert_eq!(
-            old.place.mover,
+            old.place.traits.mover(),
             MoverId::PASSES,
             "a `Defragmenter` keeps the old place until the GPU is done with it"
         );
@@ -353,10 +345,8 @@ impl<D: Device> TwoShards<'_, D> {
         let (state, slot) = self.one();
         state.announce_before_exchange(slot, record);
         // As in `exchange`: the caller's resource may still be bound to the old place.
-        state.hold(slot, record, &new, |place| RawPlace {
-            dedicated_to_resource: false,
-            moved: true,
-            ..place
+        state.hold(slot, record, &new, |traits| {
+            traits.with(Traits::DEDICATED_TO_RESOURCE, false).with(Traits::MOVED, true)
         });
         state.emit_exchanged(record, reservation);
         let (state, _) = self.other();

@@ -116,7 +116,6 @@ impl<D: Device> PoolState<D> {
             alignment,
             sizes,
             dedicated_to_resource: false,
-            movability: request.options.movability,
             priority: self.rules.priority,
             placement: Placement::ExistingBlock,
         };

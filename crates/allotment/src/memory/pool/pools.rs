@@ -322,7 +322,7 @@ impl<D: Device> Pools<D> {
     ) -> PoolShards {
         // Resources of an unknown kind are placed among the linear ones, rounded up to whole pages.
         let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
-        let (lifetime, movers) = (request.options.lifetime, MoverId::group(request.mover));
+        let (lifetime, movers) = (request.options.lifetime, MoverId::group(request.moves.mover));
         self.shards_of_default(Served { lifetime, optimal, movers }.pool(memory_type))
     }
 
@@ -337,7 +337,7 @@ impl<D: Device> Pools<D> {
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
     ) -> impl Iterator<Item = PoolShards> + use<'_, D> {
-        let (own, group) = (self.default_pool_for(memory_type, request), MoverId::group(request.mover));
+        let (own, group) = (self.default_pool_for(memory_type, request), MoverId::group(request.moves.mover));
         let (first, others) = (own.first, (0..MOVER_GROUPS).filter(move |&other| other != group.into()));
         // The groups of a memory type follow each other, at one distance.
         let at = move |other: u32| first + other * POOLS_PER_GROUP - u32::from(group) * POOLS_PER_GROUP;

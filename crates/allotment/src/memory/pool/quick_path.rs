@@ -7,11 +7,11 @@ use allotment_suballoc::{Alignment, Reach};
 use super::{Detail, DetailState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
+use crate::memory::Name;
 use crate::memory::block_set::{DEPTH, MOST_WAITING, Sizes};
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
 use crate::memory::token::Record;
-use crate::memory::{Movability, Name};
 use crate::sync::locked;
 
 /// Ranges that are joined with their neighbours together: enough that the processor waits for the memory of many at
@@ -97,10 +97,10 @@ impl<D: Device> PoolState<D> {
         let entry = slot.records.get(record)?;
         // The range keeps its record, which names its memory, offset and address already. The free made the ids of the
         // last allocation stale.
-        entry.refit(requested, request.options.movability != Movability::Pinned);
+        entry.refit(requested, request.moves.now());
         let labelled = request.options.is_labelled();
         detail.occupied = occupied;
-        detail.reuse(request.requirements.kind, alignment, request.options.movability, labelled);
+        detail.reuse(request.requirements.kind, alignment, request.moves.at_once, labelled);
         let was_empty = blocks.occupy(detail.block, Sizes { requested, occupied });
         slot.counters[set].store_live(&blocks.statistics);
         if was_empty {

@@ -8,9 +8,8 @@ use crate::chunks::Chunks;
 use crate::device::{Device, MemoryHandle, Priority, PrioritySupport, ResourceKind};
 use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, BlockSet, PlacedRange, Role, Sizes};
-use crate::memory::mover::MoverId;
-use crate::memory::request::AllocationRequest;
-use crate::memory::token::{RawPlace, Record};
+use crate::memory::request::{AllocationRequest, Moves};
+use crate::memory::token::{RawPlace, Record, Traits};
 use crate::memory::{
     AccessError, AllocationError, AllocationInfo, AllocationOptions, CallSite, Movability, Name, ShortName,
 };
@@ -210,7 +209,6 @@ impl Detail {
 pub(super) struct Entered {
     pub(super) sizes: Sizes,
     pub(super) alignment: Alignment,
-    pub(super) movability: Movability,
     pub(super) dedicated_to_resource: bool,
     /// The residency priority of a dedicated block.
     pub(super) priority: Priority,
@@ -399,9 +397,10 @@ impl<D: Device> PoolState<D> {
         // Defragmentation could move such an allocation into a shared block, against the caller's `Dedicated::Always`.
         // (For that of a resource, the code that creates the resource decides.)
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
-        let movability = if stays { Movability::Pinned } else { request.options.movability };
+        let moves = if stays { Moves { mover: request.moves.mover, ..Moves::NONE } } else { request.moves };
+        let request = &AllocationRequest { moves, ..*request };
         let alignment = rounded.request.alignment;
-        let entered = Entered { sizes, alignment, movability, dedicated_to_resource, priority, placement };
+        let entered = Entered { sizes, alignment, dedicated_to_resource, priority, placement };
         self.wake();
         let in_use = self.enter(slot, set, record, placed, &entered, request);
         // All, since the block may be new here, or have another role.
@@ -420,9 +419,10 @@ impl<D: Device> PoolState<D> {
         entered: &Entered,
         request: &AllocationRequest<'_>,
     ) -> RecordInUse {
-        let Entered { sizes, alignment, movability, dedicated_to_resource, priority, placement } = *entered;
+        let Entered { sizes, alignment, dedicated_to_resource, priority, placement } = *entered;
         let labelled = request.options.is_labelled();
-        let mut bits = Bits::of_request(request.requirements.kind, alignment, movability, labelled);
+        let mut bits =
+            Bits::of_request(request.requirements.kind, alignment, request.moves.at_once, labelled);
         let blocks = &self.sets[set];
         bits.set(Bits::DEDICATED, range.dedicated);
         bits.set(Bits::MAY_WAIT, blocks.may_wait(&range, sizes));
@@ -445,15 +445,9 @@ impl<D: Device> PoolState<D> {
                 size: sizes.requested,
                 memory_size: block.memory.size(),
                 address: None,
-                memory_type: blocks.memory_type,
-                dedicated_to_resource,
-                movable: movability != Movability::Pinned,
-                moving: false,
-                arriving: false,
-                mover: MoverId::PASSES,
-                moved: false,
-                inactive: false,
-                unsettled: false,
+                traits: Traits::new(blocks.memory_type)
+                    .with(Traits::DEDICATED_TO_RESOURCE, dedicated_to_resource)
+                    .moved_by(request.moves.now()),
             });
             generation = entry.generation();
             is_first = block.live() == 1;

@@ -5,7 +5,7 @@ use crate::device::{Device, MemoryHandle as _};
 use crate::events::AllocationKey;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Detail, Pool, PoolSlot, PoolState};
-use crate::memory::token::AllocationId;
+use crate::memory::token::{AllocationId, Traits};
 use crate::memory::{AccessError, AllocationError, AllocationInfo, Name};
 
 /// A live allocation; see [`Reports::allocations`].
@@ -169,7 +169,7 @@ impl<D: Device> PoolState<D> {
             offset: place.offset,
             size: place.size,
             mapped_ptr: place.address,
-            memory_type: place.memory_type,
+            memory_type: place.memory_type(),
             occupied: set.bytes_taken(&range, detail.occupied, place.memory_size),
             kind: detail.kind(),
             name: label.name.clone(),
@@ -177,12 +177,12 @@ impl<D: Device> PoolState<D> {
             user_data: label.user_data,
             category: label.category,
             dedicated: range.dedicated,
-            dedicated_to_resource: place.dedicated_to_resource,
+            dedicated_to_resource: place.traits.has(Traits::DEDICATED_TO_RESOURCE),
             block: range.block,
             block_size: place.memory_size,
             maps: entry.maps(),
             movability: detail.movability(),
-            moving: place.moving,
+            moving: place.traits.has(Traits::MOVING),
         })
     }
 }

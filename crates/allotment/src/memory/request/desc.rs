@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use allotment_suballoc::{Alignment, FitStrategy, StackSide};
+use allotment_suballoc::{Alignment, FitStrategy, MAX_SIZE, StackSide};
 
 use super::short_name::ShortName;
 use crate::choices::name::Name;
@@ -389,8 +389,49 @@ pub(crate) struct AllocationRequest<'a> {
     pub mapped_blocks_only: bool,
     /// The memory is allocated together with its resource, or with options of the API.
     pub with_resource: bool,
-    /// Who is going to move the allocation, if only once its resource is bound. It is placed among those of the same mover.
+    pub moves: Moves,
+}
+
+/// Who moves an allocation, and from when on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moves {
+    /// Who is going to move it, if anyone does. It is placed among those of the same mover.
     pub mover: Option<MoverId>,
+    /// Whether it may be moved from the first moment on, before a resource is bound to it.
+    pub at_once: Movability,
+    /// Who may, from the first moment on.
+    pub by: MoverId,
+    /// Whether it may be moved in the end.
+    pub at_last: Movability,
+}
+
+impl Moves {
+    /// An allocation that stays where it is.
+    pub(in crate::memory) const NONE: Self =
+        Self { mover: None, at_once: Movability::Pinned, by: MoverId::PASSES, at_last: Movability::Pinned };
+
+    /// An allocation to which the allocator binds no resource: passes may move it at once, where the options allow that.
+    fn of(options: &AllocationOptions) -> Self {
+        let movability = options.movability;
+        Self { mover: options.mover(), at_once: movability, by: MoverId::PASSES, at_last: movability }
+    }
+
+    /// An allocation that is pinned until its resource is bound. A pass that moved it earlier would free the memory that the
+    /// resource is being bound to.
+    pub(in crate::memory) fn once_bound(mover: Option<MoverId>, at_last: Movability) -> Self {
+        Self { mover, at_once: Movability::Pinned, by: MoverId::PASSES, at_last }
+    }
+
+    /// An allocation that its mover may move at once, since it looks by itself whether the resource is there.
+    pub(in crate::memory) fn at_once(mover: MoverId, movability: Movability) -> Self {
+        Self { mover: Some(mover), at_once: movability, by: mover, at_last: movability }
+    }
+
+    /// Returns who may move the allocation from the first moment on, if anyone does.
+    #[inline]
+    pub(in crate::memory) fn now(&self) -> Option<MoverId> {
+        (self.at_once != Movability::Pinned).then_some(self.by)
+    }
 }
 
 impl<'a> AllocationRequest<'a> {
@@ -417,7 +458,7 @@ impl<'a> AllocationRequest<'a> {
             remembered: Remembered::Holds,
             mapped_blocks_only: false,
             with_resource: false,
-            mover: options.mover(),
+            moves: Moves::of(options),
         }
     }
 
@@ -457,14 +498,14 @@ impl<'a> AllocationRequest<'a> {
         self.answered.filter(|_| !self.at_last).into_iter().for_each(|answered| answered.set(true));
     }
 
-    /// True when the request is small, and nothing but its requirements and usage decides where it is placed.
+    /// True when nothing but its requirements and usage decides where the request is placed: in a shared block, if it is no larger
+    /// than what always shares one.
     pub(crate) fn is_ordinary(&self) -> bool {
         let options = self.options;
         // Each exclusion asks for a choice that the quick path does not make: another ranking, dedicated memory, the
-        // best of all places. Larger ranges never wait in a quick list, and only linear blocks, which have none, have
-        // an upper side.
+        // best of all places; and only linear blocks have an upper side.
         (options.required | options.preferred | options.avoided).is_empty()
-            && (1..=LARGEST_WAITING).contains(&self.requirements.size)
+            && (1..=MAX_SIZE).contains(&self.requirements.size)
             && self.requirements.dedicated == DedicatedNeed::None
             && options.dedicated != Dedicated::Always
             && matches!(options.strategy, FitStrategy::Balanced | FitStrategy::LeastTime)

@@ -9,7 +9,7 @@ mod short_name;
 
 // What a caller asks for, and what is asked of the parts above.
 pub use self::desc::AllocationOptions;
-pub(super) use self::desc::{AllocationRequest, LARGEST_WAITING, Remembered};
+pub(super) use self::desc::{AllocationRequest, LARGEST_WAITING, Moves, Remembered};
 
 // Which memory types suit.
 pub use self::candidates::{MemoryTypeCandidate, Suitability};

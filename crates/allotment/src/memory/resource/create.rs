@@ -6,9 +6,18 @@ use crate::device::Device;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::DedicatedForResource;
-use crate::memory::request::AllocationRequest;
+use crate::memory::request::{AllocationRequest, Moves};
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
+
+/// A resource that was created just now.
+#[derive(Debug)]
+pub(super) struct New<H> {
+    pub(super) resource: RawResource<H>,
+    pub(super) moves: Moves,
+    /// Bytes of its memory.
+    pub(super) bytes: u64,
+}
 
 impl<D: Device> Allocator<D> {
     /// Creates a buffer with memory for it, from the default pools or from the custom pool that the options name.
@@ -84,23 +93,26 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         memory_options: Option<&D::MemoryOptions>,
     ) -> Result<RawResource<C::Handle>, ResourceError> {
-        let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
-        // Only now that the resource is bound may a pass find it.
-        self.allow_moves(resource.allocation(), movability, MoverId::PASSES);
+        let moves = Moves::once_bound(options.mover(), options.movability);
+        let New { resource, moves, .. } = self.create_new::<C>(info, options, moves, memory_options)?;
+        if moves.at_last != Movability::Pinned {
+            // Only now that the resource is bound may a pass find it.
+            self.allow_moves(resource.allocation(), moves.at_last, MoverId::PASSES);
+        }
         Ok(resource)
     }
 
-    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned
-    /// beside it: a pass that moved it before it is bound would free the memory that it is being bound to.
+    /// Creates a resource whose allocation may be moved as `moves` says for the beginning.
     #[track_caller]
-    pub(super) fn create_pinned<C: Class<D>>(
+    pub(super) fn create_new<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,
+        moves: Moves,
         memory_options: Option<&D::MemoryOptions>,
-    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
+    ) -> Result<New<C::Handle>, ResourceError> {
         // Not by `map_err` around a closure with all of it: the call site of a call in a closure is the closure.
-        let created = self.create_unnamed::<C>(info, options, memory_options);
+        let created = self.create_unnamed::<C>(info, options, moves, memory_options);
         created.map_err(|error| error.of(options.short_name()))
     }
 
@@ -109,20 +121,22 @@ impl<D: Device> Allocator<D> {
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,
+        mut moves: Moves,
         memory_options: Option<&D::MemoryOptions>,
-    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
+    ) -> Result<New<C::Handle>, ResourceError> {
         let device = self.device();
         let requirements = C::new_requirements(device, info).map_err(ResourceError::from)?;
-        let mut movability = options.movability;
-        // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
-        let pinned = options.clone().with_movability(Movability::Pinned);
-        let mover = options.mover();
-        let mut request = AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
+        let mut request = AllocationRequest { moves, ..AllocationRequest::new(&requirements, options) };
         let dedicated = self.pools.dedicated_for_resource(&request, memory_options.is_some());
         if dedicated != DedicatedForResource::No {
             // Of memory that is made for one resource the driver decides the size: what the resource needs, and no more.
             let exact = C::exact_requirements(device, info, requirements).map_err(ResourceError::from)?;
-            request = AllocationRequest { mover, ..AllocationRequest::new(&exact, &pinned) };
+            request = AllocationRequest { moves, ..AllocationRequest::new(&exact, options) };
+        }
+        if dedicated == DedicatedForResource::Required {
+            // A resource with dedicated memory cannot be moved into a block.
+            moves = Moves { mover: moves.mover, ..Moves::NONE };
+            request.moves = moves;
         }
         let request = &request;
         let (handle, allocation) = match dedicated {
@@ -139,32 +153,31 @@ impl<D: Device> Allocator<D> {
                 }
             }
             DedicatedForResource::Required => {
-                // A resource with dedicated memory cannot be moved into a block.
-                movability = Movability::Pinned;
                 self.create_with_dedicated::<C>(info, request, memory_options)?
             }
         };
         self.note_call_site(allocation.id());
-        Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
+        let bytes = request.requirements.size;
+        Ok(New { resource: self.resource_of::<C>(handle, allocation, info, request), moves, bytes })
     }
 
-    /// Creates a pinned resource where room was made for it: `room` gets the request, and returns its allocation.
+    /// Creates a resource where room was made for it: `room` gets the request, and returns its allocation.
     #[track_caller]
     pub(super) fn create_in_room<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,
+        moves: Moves,
         room: impl FnOnce(&AllocationRequest<'_>) -> Result<Allocation, ResourceError>,
-    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
+    ) -> Result<New<C::Handle>, ResourceError> {
         let named = |error: ResourceError| error.of(options.short_name());
         let requirements = C::new_requirements(self.device(), info).map_err(|error| named(error.into()))?;
-        let pinned = options.clone().with_movability(Movability::Pinned);
-        let mover = options.mover();
-        let request = &AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
+        let request = &AllocationRequest { moves, ..AllocationRequest::new(&requirements, options) };
         let allocation = room(request).map_err(named)?;
         let (handle, allocation) = self.create_bound::<C>(info, request, allocation).map_err(named)?;
         self.note_call_site(allocation.id());
-        Ok((self.resource_of::<C>(handle, allocation, info, request), options.movability))
+        let bytes = request.requirements.size;
+        Ok(New { resource: self.resource_of::<C>(handle, allocation, info, request), moves, bytes })
     }
 
     /// Names a new resource, and makes a token of it.

@@ -3,6 +3,7 @@
 use core::any::TypeId;
 use std::sync::Arc;
 
+use super::create::New;
 use super::placed::Kept;
 use super::{
     Allocations, Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, OwnedAllocation,
@@ -11,9 +12,9 @@ use super::{
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
 use crate::memory::allocator::{Allocator, make_known};
-use crate::memory::request::AllocationRequest;
+use crate::memory::request::{AllocationRequest, Moves};
 use crate::memory::token::Allocation;
-use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};
+use crate::memory::{AllocationError, AllocationOptions, WrongAllocator};
 
 /// An allocator whose resources may be dropped at any time: they are destroyed, and their memory is freed, once the GPU
 /// is done with them. Clones share the allocator and the deletion queue.
@@ -179,39 +180,42 @@ impl<D: Device> OwningAllocator<D> {
         info: &C::Info<'_>,
         options: &AllocationOptions,
     ) -> Result<Resource<D, C>, ResourceError> {
-        // The movability that was asked for is dropped: only a `Defragmenter` could create the resource again in another
+        // Whether it may be moved in the end is dropped: only a `Defragmenter` could create the resource again in another
         // place.
-        self.create_pinned::<C>(info, options).map(|(resource, _)| Resource::pinned(resource))
+        let moves = Moves::once_bound(options.mover(), options.movability);
+        self.create_new::<C>(info, options, moves).map(|(resource, _)| Resource::pinned(resource))
     }
 
-    /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
-    /// it.
+    /// Creates a resource whose allocation may be moved as `moves` says for the beginning.
     #[track_caller]
-    pub(super) fn create_pinned<K>(
+    pub(super) fn create_new<K>(
         &self,
         info: &K::Info<'_>,
         options: &AllocationOptions,
-    ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
+        moves: Moves,
+    ) -> Result<(Owned<Unique<D, K>>, Moves), ResourceError>
     where
         K: BufferOrImage<D>,
     {
-        let (resource, movability) = self.allocator.create_pinned::<K>(info, options, None)?;
-        Ok((self.own_new::<K>(resource), movability))
+        let New { resource, moves, bytes } = self.allocator.create_new::<K>(info, options, moves, None)?;
+        Ok((self.own_new::<K>(resource, bytes), moves))
     }
 
-    /// Creates a pinned resource where room was made for it.
+    /// Creates a resource where room was made for it.
     #[track_caller]
     pub(super) fn create_in_room<K>(
         &self,
         info: &K::Info<'_>,
         options: &AllocationOptions,
+        moves: Moves,
         room: impl FnOnce(&AllocationRequest<'_>) -> Result<Allocation, ResourceError>,
-    ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
+    ) -> Result<(Owned<Unique<D, K>>, Moves), ResourceError>
     where
         K: BufferOrImage<D>,
     {
-        let (resource, movability) = self.allocator.create_in_room::<K>(info, options, room)?;
-        Ok((self.own_new::<K>(resource), movability))
+        let New { resource, moves, bytes } =
+            self.allocator.create_in_room::<K>(info, options, moves, room)?;
+        Ok((self.own_new::<K>(resource, bytes), moves))
     }
 
     /// Allocates memory as [`Allocator::allocate`] does, for resources that the program creates and destroys by itself. It is
@@ -243,7 +247,7 @@ impl<D: Device> OwningAllocator<D> {
         let allocation = self.allocator.allocate(requirements, options)?;
         // A pass that moved it could free the old place while a queue still reads there.
         self.allocator.pin(&allocation);
-        Ok(self.own_new::<Allocations>(allocation))
+        Ok(self.own_new::<Allocations>(allocation, requirements.size))
     }
 
     /// Takes ownership of a buffer of the allocator. It is [never moved](Unique) from now on.
@@ -318,7 +322,7 @@ impl<D: Device> OwningAllocator<D> {
     /// Retires a token of this allocator.
     pub(super) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
         // Through an owner, so that it waits in the queue of its type, in order with all others.
-        drop(self.own_new::<K>(token));
+        drop(self.own(Unique::<D, K>::of_own(&self.allocator, token)));
     }
 
     /// Retires a resource that is given as handle and memory.
@@ -334,8 +338,8 @@ impl<D: Device> OwningAllocator<D> {
         self.deletion_queue.own_sized(unique, bytes)
     }
 
-    /// Takes ownership of a token that the allocator made just now.
-    pub(super) fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Unique<D, K>> {
-        self.own(Unique::of_own(&self.allocator, token))
+    /// Takes ownership of a token that the allocator made just now, with so many bytes of memory.
+    pub(super) fn own_new<K: Kind<D> + 'static>(&self, token: K::Token, bytes: u64) -> Owned<Unique<D, K>> {
+        self.deletion_queue.own_sized(Unique::of_own(&self.allocator, token), bytes)
     }
 }

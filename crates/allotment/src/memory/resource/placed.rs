@@ -317,7 +317,8 @@ impl<D: Device> OwningAllocator<D> {
         let created = allocator.create_in_memory::<C>(memory, offset, info, (name, call_site));
         let (resource, tenancy) = created.map_err(|error| error.of(short_name))?;
         let id = resource.allocation().id();
-        let owned = self.own_new::<C>(resource);
+        // The bytes are its memory's.
+        let owned = self.own_new::<C>(resource, 0);
         if tenancy == Tenancy::Unsettled {
             settle_later(&owned, id);
         }
@@ -470,6 +471,7 @@ mod tests {
     use crate::device::BufferDesc;
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::lifetime::{DeletionQueue, SubmissionTracker};
+    use crate::memory::token::Traits;
 
     fn never() {
         panic!("nothing is lost");
@@ -489,7 +491,7 @@ mod tests {
             // Read as other threads do, which record copies: without the lock that is held now.
             of.with_owned(|owned, _| {
                 let (slot, record) = allocator.slot_and_record(owned.allocation()).unwrap();
-                record.read(&slot.objects).inactive
+                record.read(&slot.objects).traits.has(Traits::INACTIVE)
             })
         };
         let forgotten = Cell::new(0);

@@ -15,7 +15,7 @@ use crate::device::{
 };
 use crate::memory::allocator::{Allocator, check_place, check_range};
 use crate::memory::name_in_error;
-use crate::memory::token::{Allocation, RawPlace};
+use crate::memory::token::{Allocation, RawPlace, Traits};
 use crate::memory::{AccessError, Dedicated, MemoryUsage, ShortName};
 
 /// Why a transfer failed. The chunks before the failed one were copied.
@@ -478,7 +478,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         held: &RawPlace,
         usage: TransferUsage,
     ) -> Result<(D::Buffer, u64), ResourceError> {
-        if held.dedicated_to_resource {
+        if held.traits.has(Traits::DEDICATED_TO_RESOURCE) {
             return Err(ResourceError::Access(AccessError::Exclusive { name: ShortName::NONE }));
         }
         let device = self.allocator.device();
@@ -490,7 +490,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let first = needs(held.size)?.alignment.align_down(held.offset);
         let before = held.offset - first;
         let size = before + held.size;
-        check_place(held.memory_type, first, held.memory_size - first, &needs(size)?)
+        check_place(held.memory_type(), first, held.memory_size - first, &needs(size)?)
             .map_err(ResourceError::Access)?;
         let memory = D::Memory::from_raw(held.memory);
         // SAFETY: the memory lives while the caller holds the location, and the requirements were just checked.

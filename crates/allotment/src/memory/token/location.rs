@@ -59,7 +59,8 @@ impl<D: Device> Copy for MemoryLocation<D> {}
 
 impl<D: Device> MemoryLocation<D> {
     pub(in crate::memory) fn of(place: &RawPlace) -> Self {
-        let RawPlace { memory, offset, size, address, memory_type, .. } = *place;
+        let RawPlace { memory, offset, size, address, .. } = *place;
+        let memory_type = place.memory_type();
         Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, mapped_ptr: address }
     }
 }

@@ -12,5 +12,5 @@ pub use self::location::{AllocationInfo, MemoryLocation};
 
 // What is read without a lock: the record of an allocation, and the memory objects which records name by index.
 pub(super) use self::memory_objects::{MemoryObject, MemoryObjects, RegisteredObject};
-pub(super) use self::record::{RawPlace, Record};
+pub(super) use self::record::{RawPlace, Record, Traits};
 pub(super) use self::record_table::RecordTable;

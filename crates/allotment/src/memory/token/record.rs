@@ -30,8 +30,8 @@ pub(crate) struct Record {
     size: AtomicU64,
     /// The memory object, by its index in [`MemoryObjects`].
     object: AtomicU32,
-    /// The memory type in the lowest eight bits, the flags below, and the mover in the highest sixteen bits.
-    kind: AtomicU32,
+    /// [`Traits`].
+    traits: AtomicU32,
 }
 
 #[cfg(not(allotment_loom))]
@@ -50,23 +50,14 @@ pub(crate) struct RawPlace {
     pub(crate) memory_size: u64,
     /// Address of the first byte; `None` where the CPU cannot access the memory.
     pub(crate) address: Option<NonNull<u8>>,
-    pub(crate) memory_type: MemoryTypeIndex,
-    /// The memory was created together with its resource, and no other resource may be bound to it.
-    pub(crate) dedicated_to_resource: bool,
-    /// Defragmentation may move the allocation.
-    pub(crate) movable: bool,
-    /// A move is in progress: a write to the old location would be lost and is refused.
-    pub(crate) moving: bool,
-    /// The record has the new location already, but the copy has not completed: reads are refused as well.
-    pub(crate) arriving: bool,
-    /// Which of the allocator's movers moves the allocation: a `Defragmenter` alone knows its resources.
-    pub(crate) mover: MoverId,
-    /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
-    pub(crate) moved: bool,
-    /// The bytes belong to another resource that is placed there.
-    pub(crate) inactive: bool,
-    /// Queues may still use the bytes for a resource to which they belonged before.
-    pub(crate) unsettled: bool,
+    pub(crate) traits: Traits,
+}
+
+impl RawPlace {
+    #[inline]
+    pub(crate) fn memory_type(&self) -> MemoryTypeIndex {
+        self.traits.memory_type()
+    }
 }
 
 /// The generation after the last. No allocation is published under it.
@@ -82,17 +73,77 @@ const ONE_MAP: u64 = 1 << 49;
 /// The most mappings that are counted.
 const MOST_MAPS: u64 = u64::MAX / ONE_MAP;
 
-/// Flags in a record's `kind`, above the memory type.
-const DEDICATED_TO_RESOURCE: u32 = 1 << 8;
-const MOVABLE: u32 = 1 << 9;
-const MOVING: u32 = 1 << 10;
-const ARRIVING: u32 = 1 << 11;
-const MOVED: u32 = 1 << 12;
-const INACTIVE: u32 = 1 << 13;
-const UNSETTLED: u32 = 1 << 14;
-/// The bits of the mover, and the lowest of them.
-const MOVER: u32 = 0xffff << MOVER_SHIFT;
-const MOVER_SHIFT: u32 = 16;
+/// What a record says beside where its allocation is, in one word, as which it is read and written:
+///
+/// ```text
+///   bit    0 – 7        8                      9        10      11        12     13        14         16 – 31
+///          memory type  dedicated to resource  movable  moving  arriving  moved  inactive  unsettled  mover
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traits(u32);
+
+impl Traits {
+    /// The memory was created together with its resource, and no other resource may be bound to it.
+    pub(crate) const DEDICATED_TO_RESOURCE: u32 = 1 << 8;
+    /// Defragmentation may move the allocation.
+    pub(crate) const MOVABLE: u32 = 1 << 9;
+    /// A move is in progress: a write to the old location would be lost and is refused.
+    pub(crate) const MOVING: u32 = 1 << 10;
+    /// The record has the new location already, but the copy has not completed: reads are refused as well.
+    pub(crate) const ARRIVING: u32 = 1 << 11;
+    /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
+    pub(crate) const MOVED: u32 = 1 << 12;
+    /// The bytes belong to another resource that is placed there.
+    pub(crate) const INACTIVE: u32 = 1 << 13;
+    /// Queues may still use the bytes for a resource to which they belonged before.
+    pub(crate) const UNSETTLED: u32 = 1 << 14;
+
+    const MEMORY_TYPE: u32 = 0xff;
+    const MOVER_SHIFT: u32 = 16;
+
+    /// Those of a pinned allocation.
+    #[inline]
+    pub(crate) fn new(memory_type: MemoryTypeIndex) -> Self {
+        Self(u32::from(memory_type.0))
+    }
+
+    #[inline]
+    pub(crate) fn memory_type(self) -> MemoryTypeIndex {
+        MemoryTypeIndex((self.0 & Self::MEMORY_TYPE) as u8)
+    }
+
+    /// Returns true if one of these traits is set.
+    #[inline]
+    pub(crate) fn has(self, traits: u32) -> bool {
+        self.0 & traits != 0
+    }
+
+    /// Sets traits, or removes them.
+    #[inline]
+    #[must_use]
+    pub(crate) fn with(self, traits: u32, set: bool) -> Self {
+        Self(self.0 & !traits | if set { traits } else { 0 })
+    }
+
+    /// Returns which of the allocator's movers moves the allocation: a `Defragmenter` alone knows its resources.
+    #[inline]
+    pub(crate) fn mover(self) -> MoverId {
+        MoverId((self.0 >> Self::MOVER_SHIFT) as u16)
+    }
+
+    #[inline]
+    #[must_use]
+    pub(crate) fn with_mover(self, mover: MoverId) -> Self {
+        Self(self.0 & !(u32::MAX << Self::MOVER_SHIFT) | u32::from(mover.0) << Self::MOVER_SHIFT)
+    }
+
+    /// Sets who moves the allocation, if anyone does.
+    #[inline]
+    #[must_use]
+    pub(crate) fn moved_by(self, mover: Option<MoverId>) -> Self {
+        self.with(Self::MOVABLE, mover.is_some()).with_mover(mover.unwrap_or(MoverId::PASSES))
+    }
+}
 
 impl Record {
     /// Creates the record of no allocation, whose first one has this generation.
@@ -119,27 +170,17 @@ impl Record {
     #[inline]
     fn write_with(&self, place: &RawPlace, write_offset: impl FnOnce()) {
         debug_assert!(place.offset <= OFFSET, "a block has at most 2^48 bytes");
-        let bit = |is: bool, bit| if is { bit } else { 0 };
-        let kind = bit(place.dedicated_to_resource, DEDICATED_TO_RESOURCE)
-            | bit(place.movable, MOVABLE)
-            | bit(place.moving, MOVING)
-            | bit(place.arriving, ARRIVING)
-            | bit(place.moved, MOVED)
-            | bit(place.inactive, INACTIVE)
-            | bit(place.unsettled, UNSETTLED)
-            | u32::from(place.mover.0) << MOVER_SHIFT;
         self.sequence.write(|| {
             write_offset();
             self.size.store(place.size, Ordering::Relaxed);
             self.object.store(place.object, Ordering::Relaxed);
-            self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
+            self.traits.store(place.traits.0, Ordering::Relaxed);
         });
     }
 
     /// Reads the location without a lock. `objects` are those of the allocator.
     pub(crate) fn read(&self, objects: &MemoryObjects) -> RawPlace {
         self.sequence.read(|| {
-            let kind = self.kind.load(Ordering::Relaxed);
             let (object, offset) = (self.object.load(Ordering::Relaxed), self.offset());
             let MemoryObject { memory, size: memory_size, address } = objects.get(object);
             // Wrapping, since the two belong together only if the sequence has not changed.
@@ -152,15 +193,7 @@ impl Record {
                 size: self.size.load(Ordering::Relaxed),
                 memory_size,
                 address,
-                memory_type: MemoryTypeIndex((kind & 0xff) as u8),
-                dedicated_to_resource: kind & DEDICATED_TO_RESOURCE != 0,
-                movable: kind & MOVABLE != 0,
-                moving: kind & MOVING != 0,
-                arriving: kind & ARRIVING != 0,
-                mover: MoverId((kind >> MOVER_SHIFT) as u16),
-                moved: kind & MOVED != 0,
-                inactive: kind & INACTIVE != 0,
-                unsettled: kind & UNSETTLED != 0,
+                traits: self.traits(),
             }
         })
     }
@@ -206,57 +239,62 @@ impl Record {
         }
     }
 
-    /// Changes only the size and whether the allocation may move. A reader that does not own the handle finds the
+    #[inline]
+    fn traits(&self) -> Traits {
+        Traits(self.traits.load(Ordering::Relaxed))
+    }
+
+    /// Changes the traits. A lock ensures that there is one writer: the pool's, or that of the placed allocations.
+    #[inline]
+    fn set_traits(&self, change: impl FnOnce(Traits) -> Traits) {
+        let before = self.traits();
+        let wanted = change(before);
+        // The short path of small requests: unchanged traits are not stored.
+        if wanted != before {
+            self.traits.store(wanted.0, Ordering::Release);
+        }
+    }
+
+    /// Changes only the size and who moves the allocation, if anyone does. A reader that does not own the handle finds the
     /// generation changed: it was changed before, and these stores do not become visible earlier.
     #[inline]
-    pub(crate) fn refit(&self, size: u64, movable: bool) {
+    pub(crate) fn refit(&self, size: u64, mover: Option<MoverId>) {
         self.size.store(size, Ordering::Release);
-        let kind = self.kind.load(Ordering::Relaxed);
-        let kept = kind & !(MOVABLE | MOVED | MOVER);
-        let wanted = if movable { kept | MOVABLE } else { kept };
-        // The short path of small requests: an unchanged flag word is not stored.
-        if wanted != kind {
-            self.kind.store(wanted, Ordering::Release);
-        }
+        self.set_traits(|traits| traits.with(Traits::MOVED, false).moved_by(mover));
     }
 
     /// Sets whether a move is in progress. The pool's lock ensures that there is one writer.
     pub(crate) fn set_moving(&self, moving: bool) {
-        let kind = self.kind.load(Ordering::Relaxed);
-        let wanted = if moving { kind | MOVING } else { kind & !(MOVING | ARRIVING) };
-        self.kind.store(wanted, Ordering::Release);
+        self.set_traits(|traits| {
+            let arriving = traits.has(Traits::ARRIVING) && moving;
+            traits.with(Traits::MOVING, moving).with(Traits::ARRIVING, arriving)
+        });
     }
 
     /// Returns which mover moves the allocation.
     pub(crate) fn mover(&self) -> MoverId {
-        MoverId((self.kind.load(Ordering::Relaxed) >> MOVER_SHIFT) as u16)
+        self.traits().mover()
     }
 
     /// Sets whether the allocation may move, and by which mover. The pool's lock ensures that there is one writer.
     pub(crate) fn set_movable(&self, movable: bool, mover: MoverId) {
-        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | MOVER);
-        let movable = if movable { MOVABLE } else { 0 };
-        self.kind.store(kind | movable | u32::from(mover.0) << MOVER_SHIFT, Ordering::Release);
+        self.set_traits(|traits| traits.with(Traits::MOVABLE, movable).with_mover(mover));
     }
 
     /// Records that a resource is bound where the allocation is now. The pool's lock ensures that there is one writer.
     pub(crate) fn clear_moved(&self) {
-        let kind = self.kind.load(Ordering::Relaxed);
-        self.kind.store(kind & !MOVED, Ordering::Release);
+        self.set_traits(|traits| traits.with(Traits::MOVED, false));
     }
 
     /// Sets whether the bytes belong to another resource that is placed there, and whether queues may still use them for one.
     /// The lock of the placed allocations ensures that there is one writer.
     pub(crate) fn set_tenancy(&self, inactive: bool, unsettled: bool) {
-        let bit = |is: bool, bit| if is { bit } else { 0 };
-        let kind = self.kind.load(Ordering::Relaxed) & !(INACTIVE | UNSETTLED);
-        self.kind.store(kind | bit(inactive, INACTIVE) | bit(unsettled, UNSETTLED), Ordering::Release);
+        self.set_traits(|traits| traits.with(Traits::INACTIVE, inactive).with(Traits::UNSETTLED, unsettled));
     }
 
     /// Records that the bytes are still being copied to the location.
     pub(crate) fn set_arriving(&self) {
-        let kind = self.kind.load(Ordering::Relaxed);
-        self.kind.store(kind | MOVING | ARRIVING, Ordering::Release);
+        self.set_traits(|traits| traits.with(Traits::MOVING | Traits::ARRIVING, true));
     }
 
     /// Notes that the owner released the allocation, which is freed once the GPU has finished with it.
@@ -293,12 +331,12 @@ impl Record {
 
     /// Returns true if defragmentation may move the allocation. Without the pool's lock, the answer may be outdated.
     pub(crate) fn is_movable(&self) -> bool {
-        self.kind.load(Ordering::Relaxed) & MOVABLE != 0
+        self.traits().has(Traits::MOVABLE)
     }
 
     /// Returns true if a pass moved the allocation away from the resource that is bound to it.
     pub(crate) fn is_moved(&self) -> bool {
-        self.kind.load(Ordering::Relaxed) & MOVED != 0
+        self.traits().has(Traits::MOVED)
     }
 }
 

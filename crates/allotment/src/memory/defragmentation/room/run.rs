@@ -26,9 +26,9 @@ use crate::memory::defragmentation::survey::{
     Arena, Scope, Survey, SurveyedArena, SurveyedBlock, SurveyedPool,
 };
 use crate::memory::defragmentation::{DefragmentationDesc, JoinThreads, PassLimits};
-use crate::memory::mover::{MovedBy, Mover, MoverId};
+use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::{MoveEnd, Needed, SurveyedAllocation};
-use crate::memory::request::{AllocationRequest, PoolShards};
+use crate::memory::request::{AllocationRequest, Moves, PoolShards};
 use crate::memory::token::{Allocation, AllocationId};
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
@@ -52,13 +52,13 @@ pub(in crate::memory::defragmentation) enum NoRoom {
 struct OwnedRequest {
     requirements: Requirements,
     options: AllocationOptions,
-    mover: Option<MoverId>,
+    moves: Moves,
 }
 
 impl OwnedRequest {
     fn request(&self) -> AllocationRequest<'_> {
-        let Self { requirements, options, mover } = self;
-        AllocationRequest { mover: *mover, ..AllocationRequest::new(requirements, options) }
+        let Self { requirements, options, moves } = self;
+        AllocationRequest { moves: *moves, ..AllocationRequest::new(requirements, options) }
     }
 }
 
@@ -248,7 +248,7 @@ impl RoomRun {
             wanted: OwnedRequest {
                 requirements: request.requirements,
                 options: request.options.clone(),
-                mover: request.mover,
+                moves: request.moves,
             },
             pools: allocator.pools_for(request),
             mover,

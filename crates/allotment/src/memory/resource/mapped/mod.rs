@@ -382,7 +382,7 @@ impl<D: Device> Allocator<D> {
     /// Returns the address of an allocation, and its memory type.
     fn mapped_place(&self, allocation: &Allocation) -> Result<(Mapped, MemoryTypeIndex), AccessError> {
         let (place, _held) = self.hold(allocation)?;
-        Ok((Mapped(self.reach(&place)?), place.memory_type))
+        Ok((Mapped(self.reach(&place)?), place.memory_type()))
     }
 }
 

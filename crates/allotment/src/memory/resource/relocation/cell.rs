@@ -11,6 +11,7 @@ use crate::hash::Seed;
 use crate::lifetime::Owned;
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
+use crate::memory::request::Moves;
 use crate::memory::resource::relocation::follow::{CellKey, Follower, Followers, key_of};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::memory::token::{Allocation, AllocationId};
@@ -95,7 +96,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         members: &Arc<Members<D>>,
         info: C::Info<'static>,
         resource: Owned<Unique<D, C>>,
-        movability: Movability,
+        moves: Moves,
         pool: Option<Pool>,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
@@ -104,7 +105,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         let memory_type = resource.location().memory_type;
         let found = resource.allocator().device().properties().memory_type(memory_type);
         let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
-        let movability = if is_one_way { Movability::Pinned } else { movability };
+        let movability = if is_one_way { Movability::Pinned } else { moves.at_last };
         let states = C::initial_states(&resource);
         let current = CurrentResource {
             resource,
@@ -114,24 +115,41 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
             blocks_cpu_access: false,
             has_contents: false,
         };
-        let (current, moves) = (Mutex::new(current), AtomicU32::new(0));
+        let current = Mutex::new(current);
         let (followers, owner) = (Followers::new(), Arc::clone(members));
-        let cell = Arc::new(Self { info, current, id, moves, followers, members: owner, movability });
+        let cell = Arc::new(Self {
+            info,
+            current,
+            id,
+            moves: AtomicU32::new(0),
+            followers,
+            members: owner,
+            movability,
+        });
         members.lock().insert(id, (C::member(Arc::downgrade(&cell)), pool));
-        // Only now does a step find it. Movable any earlier, a pass of another thread could move it.
-        cell.with(|it| cell.allow_moves(it));
+        // Only now does a step find it. Mostly it may be moved since it was allocated.
+        cell.with(|it| {
+            let mover = moves.now().filter(|_| moves.at_once == cell.movability_now(it));
+            let is_so = it.resource.allocator().mover_of(it.resource.allocation()) == mover;
+            if !is_so || mover.is_none() {
+                cell.allow_moves(it);
+            }
+        });
         cell
     }
 
     /// Lets steps move the resource, or keeps them from it: an image whose contents are to be kept stays where it is as
     /// long as its state is not known, since its texels could not be copied.
     fn allow_moves(&self, now: &CurrentResource<D, C>) {
+        let (resource, mover) = (&now.resource, self.members.mover());
+        resource.allocator().allow_moves(resource.allocation(), self.movability_now(now), mover);
+    }
+
+    fn movability_now(&self, now: &CurrentResource<D, C>) -> Movability {
         // Pinned for as long as this is so, rather than refused by each step: a pinned one keeps its block out of the
         // plans, so that nothing is reserved or created for the others in it.
         let is_unknown = C::NEEDS_STATE && now.state().is_none() && self.movability == Movability::Copied;
-        let movability = if is_unknown { Movability::Pinned } else { self.movability };
-        let (resource, mover) = (&now.resource, self.members.mover());
-        resource.allocator().allow_moves(resource.allocation(), movability, mover);
+        if is_unknown { Movability::Pinned } else { self.movability }
     }
 
     /// Calls `work` with the states of the image, which it may change.
@@ -145,6 +163,11 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
             }
             done
         })
+    }
+
+    /// Returns false for a resource that stays where it is.
+    pub(super) fn is_movable(&self) -> bool {
+        self.movability != Movability::Pinned
     }
 
     /// Returns the state of the whole image, if it is known.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::device::{Device, TransferUsage};
 use crate::lifetime::Owned;
+use crate::memory::request::Moves;
 use crate::memory::resource::relocation::Defragmenter;
 use crate::memory::resource::relocation::accept::{Acceptor, queues_write};
 use crate::memory::resource::relocation::cell::Cell;
@@ -81,10 +82,12 @@ impl<D: Device> Defragmenter<D> {
         })?;
         let queues_may_write = device.queues_may_write(info);
         let owner = self.members.mover().owners();
-        let options = MappedBuffer::<D>::mapped(&options.clone().moved_by(owner));
-        let (buffer, movability) = self.memory.create_pinned::<Buffers>(&own, &options)?;
         // Pinned until its owner shows that it accepts moves.
-        let buffer = Arc::new(self.adopt(own, buffer, Movability::Pinned, &options));
+        let moves = Moves::once_bound(Some(owner), movable(options));
+        let options = MappedBuffer::<D>::mapped(options);
+        let (buffer, Moves { at_last: movability, .. }) =
+            self.memory.create_new::<Buffers>(&own, &options, moves)?;
+        let buffer = Arc::new(self.adopt(own, buffer, Moves::NONE, &options));
         let memory_type = device.properties().memory_type(buffer.location().memory_type);
         let acceptor = Acceptor {
             memory: self.memory.clone(),
@@ -137,9 +140,14 @@ impl<D: Device> Defragmenter<D> {
             .map_err(|missing| ResourceError::NotRelocatable { missing, name: options.short_name() })
     }
 
-    /// Returns the options of an allocation that this defragmenter moves, whatever they say of it.
-    pub(super) fn movable(&self, options: &AllocationOptions) -> AllocationOptions {
-        options.clone().moved_by(self.members.mover())
+    /// Returns how this defragmenter moves a resource, whatever the options say of it.
+    pub(super) fn moves<C: BufferOrImage<D>>(&self, options: &AllocationOptions) -> Moves {
+        let at_last = movable(options);
+        // An image that is to keep its texels stays where it is until its state is known. All others may be moved before they
+        // are bound: a step leaves what is not in its list yet.
+        let waits = C::NEEDS_STATE && at_last == Movability::Copied;
+        let mover = self.members.mover();
+        if waits { Moves::once_bound(Some(mover), at_last) } else { Moves::at_once(mover, at_last) }
     }
 
     #[track_caller]
@@ -158,8 +166,8 @@ impl<D: Device> Defragmenter<D> {
         info: C::Info<'static>,
         options: &AllocationOptions,
     ) -> Result<Resource<D, C>, ResourceError> {
-        let (resource, movability) = self.memory.create_pinned::<C>(&info, &self.movable(options))?;
-        Ok(self.adopt(info, resource, movability, options))
+        let (resource, moves) = self.memory.create_new::<C>(&info, options, self.moves::<C>(options))?;
+        Ok(self.adopt(info, resource, moves, options))
     }
 
     /// Makes a resource one that this defragmenter moves.
@@ -167,10 +175,18 @@ impl<D: Device> Defragmenter<D> {
         &self,
         info: C::Info<'static>,
         resource: Owned<Unique<D, C>>,
-        movability: Movability,
+        moves: Moves,
         options: &AllocationOptions,
     ) -> Resource<D, C> {
         let pool = options.pool.clone();
-        Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool))
+        Resource::relocatable(Cell::new(&self.members, info, resource, moves, pool))
+    }
+}
+
+/// Returns how a resource moves that a defragmenter is to move.
+fn movable(options: &AllocationOptions) -> Movability {
+    match options.movability {
+        Movability::Pinned => Movability::Copied,
+        movability => movability,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::device::Device;
 use crate::memory::defragmentation::{Asked, Found, Run, Spent};
-use crate::memory::request::AllocationRequest;
+use crate::memory::request::{AllocationRequest, Moves};
 use crate::memory::resource::relocation::defragmenter::{Defragmenter, State};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::token::Allocation;
@@ -170,8 +170,9 @@ impl<D: Device> Defragmenter<D> {
         let room = |request: &AllocationRequest<'_>| {
             self.make_room(request, timeout, reclaim).map_err(ResourceError::Room)
         };
-        let (resource, movability) = self.memory.create_in_room::<C>(&info, &self.movable(options), room)?;
-        Ok(self.adopt(info, resource, movability, options))
+        let moves = self.moves::<C>(options);
+        let (resource, moves) = self.memory.create_in_room::<C>(&info, options, moves, room)?;
+        Ok(self.adopt(info, resource, moves, options))
     }
 
     /// Creates a pinned resource, which was refused, where room is made for it.
@@ -186,8 +187,7 @@ impl<D: Device> Defragmenter<D> {
         let room = |request: &AllocationRequest<'_>| {
             self.make_room(request, timeout, reclaim).map_err(ResourceError::Room)
         };
-        let options = options.clone().with_movability(Movability::Pinned);
-        let (resource, _) = self.memory.create_in_room::<C>(info, &options, room)?;
+        let (resource, _) = self.memory.create_in_room::<C>(info, options, Moves::NONE, room)?;
         Ok(Resource::pinned(resource))
     }
 

@@ -147,14 +147,15 @@ impl<D: Device> Defragmenter<D> {
         let (member, _) = members.get(&moved.id())?;
         match member {
             Member::Buffer(cell) => {
-                let cell = cell.upgrade()?;
+                // Planned before it was known to be in memory that no queue can copy within.
+                let cell = cell.upgrade().filter(|cell| cell.is_movable())?;
                 drop(members);
                 NewObject::create(device, cell, &moved.to(), [copied, host_visible])
                     .ok()
                     .map(NewResource::Buffer)
             }
             Member::Image(cell) => {
-                let cell = cell.upgrade()?;
+                let cell = cell.upgrade().filter(|cell| cell.is_movable())?;
                 drop(members);
                 let new = NewObject::create(device, cell, &moved.to(), [copied, host_visible]).ok()?;
                 // Its state became unknown since the plan: its texels cannot be copied, so it stays.
