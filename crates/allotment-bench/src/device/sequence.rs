@@ -162,7 +162,7 @@ mod tests {
             let Op::Replace(slot, size) = *op else { unreachable!("a churn replaces") };
             assert!(slot < 1000);
             let request = request(size);
-            assert!((256..=65536).contains(&request.size) && request.size % 256 == 0);
+            assert!((256..=65536).contains(&request.size) && request.size.is_multiple_of(256));
             octaves[(request.size / 256).ilog2() as usize] += 1;
         }
         // The first octave has the sizes that round to 1 unit, which are fewer; the last only 64 KiB.
