@@ -112,7 +112,9 @@ impl<D: Device> BlockSet<D> {
         // Only in TLSF blocks, where joining and splitting is most of the work. In a linear block a waiting range would
         // hold up the stack or the ring that it is part of, and a dedicated block is reused as a whole.
         // Never in the lists of another shard: they name records of their own.
+        // Nor where each request has memory of its own, unless it asks for a shared block: the next one may not ask for that.
         self.algorithm == Algorithm::Tlsf
+            && self.always_shared != 0
             && sizes.occupied <= LARGEST_WAITING
             && !block_range.dedicated
             && block_range.home == self.home
