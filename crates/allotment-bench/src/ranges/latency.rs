@@ -1,7 +1,8 @@
 //! `latency`: the time of each operation by itself.
 //!
 //! A sequence is replayed several times, each time from an empty space; the time of an operation is its shortest one.
-//! So what the machine adds now and then is gone, and what the allocator does at this operation stays.
+//! So what the machine adds now and then is gone, and what the allocator does at this operation stays. A workload may be about
+//! its frees alone.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -50,6 +51,10 @@ pub(super) fn measure(run: &mut Run<'_>, workload: &Arc<Workload>) -> Result<Vec
         }
     }
     for replay in &mut all {
+        if workload.is_about_frees {
+            let mut ops = workload.lap.iter();
+            replay.times.retain(|_| ops.next().is_some_and(|op| op.size == 0));
+        }
         replay.times.sort_unstable();
     }
     let harness =

@@ -13,9 +13,10 @@ pub(super) fn plans() -> Vec<Plan> {
         plans.push(Plan::new(format!("holes-1025-full-{name}"), move |scale| byte_more(scale, count, true)));
     }
     plans.push(Plan::new("holes-1060", nearly_equal));
-    plans.push(Plan::new("holes-fail", |scale| larger(scale, 96 << 10, 256)));
+    plans.push(Plan::new("holes-fail", |scale| larger(scale, 8192, 96 << 10, 256)));
     plans.push(Plan::new("holes-near", near));
-    plans.push(Plan::new("holes-align", |scale| larger(scale, 64 << 10, 64 << 10)));
+    plans.push(Plan::new("holes-align", |scale| larger(scale, 8192, 64 << 10, 64 << 10)));
+    plans.push(Plan::new("holes-align-1e6", |scale| larger(scale, 1_000_000, 64 << 10, 64 << 10)));
     plans
 }
 
@@ -75,10 +76,10 @@ fn holes(count: u32, between: u32, mut bytes: impl FnMut() -> u32) -> (Build, u6
 /// Behind the last range, for allocators that round up; too small for a request.
 const REST: u64 = 16 << 10;
 
-/// Requests that fit none of 8,192 holes of 64 KiB: they are larger, or aligned to 64 KiB, while each hole begins 256
+/// Requests that fit none of so many holes of 64 KiB: they are larger, or aligned to 64 KiB, while each hole begins 256
 /// bytes behind a multiple of that.
-fn larger(scale: Scale, size: u32, alignment: u32) -> Build {
-    let count = scale.of(8192);
+fn larger(scale: Scale, count: u32, size: u32, alignment: u32) -> Build {
+    let count = scale.of(count);
     let (mut build, filled) = holes(count, 64 << 10, || 64 << 10);
     build.begin_lap();
     // Refused ones are not freed.

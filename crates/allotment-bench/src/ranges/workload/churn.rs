@@ -18,7 +18,23 @@ pub(super) fn plans() -> Vec<Plan> {
         roomy("small-1e5", Sizes::SMALL, 100_000),
         roomy("descriptors-1e4", Sizes::DESCRIPTORS, 10_000),
         roomy("mixed-1e5", Sizes::MIXED, 100_000),
+        Plan::new("frees-2e5", |scale| frees(scale, 200_000)),
     ]
+}
+
+/// All ranges are freed in random order, then allocated again.
+fn frees(scale: Scale, count: u32) -> Build {
+    let (count, sizes) = (scale.of(count), Sizes::BUFFERS);
+    let mut rng = Rng::new(0xf4ee);
+    let mut build = Build { is_about_frees: true, ..Build::default() };
+    (0..count).for_each(|slot| build.allocate(slot, sizes.draw(&mut rng)));
+    build.begin_lap();
+    let mut slots: Vec<u32> = (0..count).collect();
+    for left in (1..=count).rev() {
+        build.free(slots.swap_remove(rng.below(left) as usize));
+    }
+    (0..count).for_each(|slot| build.allocate(slot, sizes.draw(&mut rng)));
+    build.in_roomy_space(sizes.unit)
 }
 
 /// Churn in a space that is little larger than what is live.

@@ -42,6 +42,8 @@ pub(super) struct Workload {
     pub(super) may_refuse: bool,
     /// Whether ranges are freed in the order of their allocation or the reverse one.
     pub(super) is_ordered: bool,
+    /// Whether the quantiles of single operations are those of the frees alone.
+    pub(super) is_about_frees: bool,
 }
 
 /// The size of the numbers: the full one, or one that a test can run.
@@ -142,6 +144,7 @@ pub(super) struct Build {
     space: Option<Space>,
     may_refuse: bool,
     is_ordered: bool,
+    is_about_frees: bool,
 }
 
 impl Build {
@@ -198,6 +201,7 @@ impl Build {
             live: self.peak_count,
             may_refuse: self.may_refuse,
             is_ordered: self.is_ordered,
+            is_about_frees: self.is_about_frees,
         }
     }
 }

@@ -35,8 +35,8 @@
 //!
 //! # Cost
 //!
-//! Every operation takes constant time. One that divides a class moves 136 entries, and at most nine times as many, where all
-//! of them are in one part and that is divided in turn. A class takes 8 bytes, an entry 18 (27 in a block of 2^32 units or more) in chunks of 8. A class without entries
+//! Every operation takes constant time. One that divides a class moves 136 entries, once: where all of them are in one part, and
+//! that is divided in turn, their chunks are handed down as they are. A class takes 8 bytes, an entry 18 (27 in a block of 2^32 units or more) in chunks of 8. A class without entries
 //! keeps its last chunk.
 
 mod checks;
@@ -358,9 +358,7 @@ impl<W: Width> Stacks<W> {
 
     /// Takes a chunk for a class, with a place for each entry.
     fn take_chunk(&mut self, class: usize, below: u32, height: u32) -> u32 {
-        // Just below the class: too small for every search there, and close enough for `Width::closest`, which compares
-        // differences. A floor of 0 would wrap round to a size that is large enough.
-        let floor = W::narrow(self.smallest_of(class).saturating_sub(1));
+        let floor = self.floor_of(class);
         // Only then: a class whose chunk is taken away needs another one soon.
         if self.vacant == NONE
             && self.chunks.len() == self.chunks.capacity()
@@ -380,6 +378,13 @@ impl<W: Width> Stacks<W> {
             None => growth::push(&mut self.chunks, chunk),
         }
         index
+    }
+
+    /// Returns what is in the places without an entry of a class's chunks.
+    fn floor_of(&self, class: usize) -> W {
+        // Just below the class: too small for every search there, and close enough for `Width::closest`, which compares
+        // differences. A floor of 0 would wrap round to a size that is large enough.
+        W::narrow(self.smallest_of(class).saturating_sub(1))
     }
 
     /// Makes the chunk of a class without entries vacant, if there is one, rather than to allocate more host memory than was

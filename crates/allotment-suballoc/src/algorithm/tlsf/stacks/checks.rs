@@ -51,6 +51,11 @@ impl<W: Width> Stacks<W> {
         while chunk != NONE {
             let entries = &self.chunks[chunk as usize];
             assert_eq!(entries.class as usize, class, "a chunk knows its class");
+            assert_eq!(
+                entries.floor,
+                self.floor_of(class),
+                "a chunk knows what is in a place without an entry"
+            );
             for at in 0..DEPTH {
                 if at >= used {
                     assert_eq!(entries.sizes[at], entries.floor, "a place without an entry");

@@ -37,7 +37,7 @@ impl<W: Width> Stacks<W> {
         self.clear_bit_if(true, class);
     }
 
-    /// Divides a class into parts, and moves its entries there.
+    /// Divides a class, all chunks of which are full, into parts, and moves its entries there.
     #[cold]
     pub(super) fn divide(&mut self, nodes: &mut Nodes<W>, class: usize) {
         // The class 1024 to 1055 in parts of one size each:
@@ -63,14 +63,54 @@ impl<W: Width> Stacks<W> {
                 self.divisions.len() as u32 - 1
             }
         };
-        let Class { mut chunk, .. } = self.classes[class];
+        let Class { chunk, .. } = self.classes[class];
         self.classes[class] = Class { chunk: DIVIDED | index, len: DEPTH as u32 };
-        // Every entry is pushed again, by which its node gets a new tag. A chunk is dropped once it is read, so the parts take
-        // the chunks of the class, and a division needs little more host memory than the class did.
+        let (least, most) = self.sizes_from(chunk);
+        let part = self.part_of(index as usize, least);
+        if part == self.part_of(index as usize, most) {
+            return self.hand_down(index as usize, part, chunk);
+        }
+        self.distribute(nodes, class, chunk);
+    }
+
+    /// Returns the smallest and the largest size in a full chunk and those below it.
+    fn sizes_from(&self, mut chunk: u32) -> (u64, u64) {
+        let (mut least, mut most) = (u64::MAX, 0);
+        while chunk != NONE {
+            let entries = &self.chunks[chunk as usize];
+            for size in entries.sizes.map(W::wide) {
+                (least, most) = (least.min(size), most.max(size));
+            }
+            chunk = entries.below;
+        }
+        (least, most)
+    }
+
+    /// Makes all chunks of a class that was divided those of one part.
+    fn hand_down(&mut self, division: usize, part: usize, top: u32) {
+        // Regions of one size are the most common reason for a crowded class. Their entries would be moved once for each level
+        // down to that size; as they are, not even their slots change. The chunks turn round, as they do where entries are moved:
+        // the oldest regions are used first, which leaves fewer small ones.
+        self.divisions[division].bits = 1 << part;
+        let class = self.part(division, part);
+        let floor = self.floor_of(class);
+        let (mut chunk, mut below, mut height) = (top, NONE, 0);
+        while chunk != NONE {
+            let entries = &mut self.chunks[chunk as usize];
+            (entries.class, entries.floor, entries.height) = (class as u32, floor, height);
+            (below, chunk) = (chunk, core::mem::replace(&mut entries.below, below));
+            height += 1;
+        }
+        self.classes[class] = Class { chunk: below, len: DEPTH as u32 };
+    }
+
+    /// Pushes the entries of a full chunk and those below it to the parts of a class. Their nodes get new tags.
+    fn distribute(&mut self, nodes: &mut Nodes<W>, class: usize, mut chunk: u32) {
+        // A chunk is dropped once it is read, so the parts take the chunks of the class, and a division needs little more host
+        // memory than the class did.
         while chunk != NONE {
             let entries = self.chunks[chunk as usize];
-            // The top chunk may not be full; places without an entry are below the class.
-            for at in (0..DEPTH).filter(|&at| entries.sizes[at] != entries.floor) {
+            for at in 0..DEPTH {
                 self.len -= 1;
                 let region = entries.get(at);
                 let slot = self.push_to(nodes, class, region);
