@@ -116,7 +116,11 @@ impl<T> Chunks<T> {
     /// Returns the chunk of the next value; `None` where that is to be made.
     #[inline]
     fn last_mut(&mut self) -> Option<&mut Vec<T>> {
-        self.chunk_mut(self.len / Self::CHUNK).filter(|chunk| chunk.capacity() != 0)
+        // Only the first may be without host memory and the one to fill. A later one is, in a clone of a list that was longer.
+        match self.len / Self::CHUNK {
+            0 => Some(&mut self.first).filter(|first| first.capacity() != 0),
+            chunk => self.rest.get_mut(chunk - 1),
+        }
     }
 
     /// Returns the chunks of the values from `len` on, or of most of them, which the list has no longer. All values from
@@ -255,6 +259,20 @@ mod tests {
             }
             assert!(list.into_values().eq(vector));
         }
+    }
+
+    #[test]
+    fn a_clone_of_a_list_that_was_longer_is_filled_as_the_list_is() {
+        let mut list = Chunks::new();
+        (0..3 * Chunks::<u64>::CHUNK as u64).for_each(|value| list.push(value));
+        list.clear();
+        let mut clone = list.clone();
+        for value in 0..2 * Chunks::<u64>::CHUNK as u64 + 7 {
+            clone.push(value);
+            assert_eq!(clone.get(value as usize), Some(&value));
+        }
+        assert!(clone.iter().copied().eq(0..clone.len() as u64));
+        assert_eq!(clone.rest.len(), 2);
     }
 
     #[test]

@@ -196,16 +196,25 @@ impl<D: Device> Pools<D> {
     /// Frees all allocations of a pool at once. Returns the blocks that the pool does not keep.
     pub(crate) fn reset(&self, pool: &Pool) -> Result<Vec<OwnedMemory<D>>, AllocationError> {
         // In arrays: a program that resets a pool in each frame takes nothing from the heap for it. By shard, some of which no
-        // thread may have used. One that is made from here on has no allocation that was there before the call.
+        // thread may have used.
         _ = self.slots_of(pool)?;
-        let mut shards = pool.shards().indices();
-        let slots: [_; MOST_CUSTOM_SHARDS as usize] =
-            core::array::from_fn(|_| shards.next().and_then(|index| self.slots.get(index)));
-        // No thread accesses bytes of the pool while their memory is freed. `changes` before `state`, as everywhere:
-        // threads that hold the first for reading take the second. Both of all shards, or a resource could be created
-        // in one while another is reset. All code that holds two locks of a kind takes them in the same order.
-        let alone = slots.map(|slot| Some(slot?.changes.write().unwrap_or_else(PoisonError::into_inner)));
-        let mut guards = slots.map(|slot| Some(locked(&slot?.state)));
+        let slots_now = || -> [_; MOST_CUSTOM_SHARDS as usize] {
+            let mut shards = pool.shards().indices();
+            core::array::from_fn(|_| shards.next().and_then(|index| self.slots.get(index)))
+        };
+        let (slots, alone, mut guards) = loop {
+            let slots = slots_now();
+            // No thread accesses bytes of the pool while their memory is freed. `changes` before `state`, as everywhere:
+            // threads that hold the first for reading take the second. Both of all shards, or a resource could be created
+            // in one while another is reset. All code that holds two locks of a kind takes them in the same order.
+            let alone = slots.map(|slot| Some(slot?.changes.write().unwrap_or_else(PoisonError::into_inner)));
+            let guards = slots.map(|slot| Some(locked(&slot?.state)));
+            // A shard that was made during a wait for a lock may have got a block with allocations that were there before the call.
+            // From here on none gets any, since a thread makes one under the lock of the first.
+            if slots.iter().flatten().count() == slots_now().iter().flatten().count() {
+                break (slots, alone, guards);
+            }
+        };
         let count =
             guards.iter().flatten().filter_map(|guard| guard.as_ref()).map(PoolState::resources).sum();
         if count != 0 {

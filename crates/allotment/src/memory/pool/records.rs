@@ -484,6 +484,10 @@ impl<D: Device> PoolState<D> {
     // Apart, since a label is written by way of the stack, aligned as it is.
     #[inline(never)]
     pub(super) fn set_label(&mut self, record: u32, options: &AllocationOptions) {
+        // Not so far where no allocation of this record had one.
+        if self.labels.len() <= record as usize {
+            self.add_labels();
+        }
         self.labels[record as usize] = Label::of(options);
     }
 

@@ -83,7 +83,8 @@ impl<D: Device> PoolState<D> {
 
 /// What a pool, or a shard of it, is.
 pub(crate) struct Description {
-    pub(crate) shard: u32,
+    /// The index of the pool's first shard.
+    pub(crate) first: u32,
     pub(crate) sizing: BlockSize,
     pub(crate) name: Option<Name>,
     /// By block set.
@@ -94,7 +95,7 @@ impl<D: Device> PoolSlot<D> {
     /// Returns what the pool is; `None` where there is none.
     pub(crate) fn describe(&self) -> Option<Description> {
         let describe = |state: &PoolState<D>| Description {
-            shard: state.shard,
+            first: state.shards.first,
             sizing: state.rules.sizing,
             name: state.rules.name.clone(),
             memory_types: state.sets.iter().map(|set| set.memory_type).collect(),

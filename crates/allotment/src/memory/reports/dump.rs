@@ -114,15 +114,15 @@ impl<D: Device> Allocator<D> {
     ) -> fmt::Result {
         let flavor = self.flavor();
         let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
-        for (index, slot) in self.pools.custom_slots() {
-            let Some(Description { shard, sizing, name, memory_types }) = slot.describe() else { continue };
+        for (_, slot) in self.pools.custom_slots() {
+            let Some(Description { first, sizing, name, memory_types }) = slot.describe() else { continue };
             let sets = (0..).zip(memory_types).filter(|(_, of)| *of == memory_type);
             let sets: Vec<usize> = sets.map(|(set, _)| set).collect();
             if sets.is_empty() {
                 continue;
             }
-            // The index of shard 0 stays that of the pool. The other shards follow it.
-            let number = index - shard - self.pools.default_pool_count();
+            // The index of shard 0 stays that of the pool. The others are anywhere among those of other pools.
+            let number = first - self.pools.default_pool_count();
             let size = match sizing {
                 BlockSize::Fixed(size) => size,
                 BlockSize::Growing(sizes) => sizes.largest,
@@ -133,9 +133,9 @@ impl<D: Device> Allocator<D> {
             // Viewers identify a pool by its name, so pools of the same name are numbered, and all shards of a pool are shown
             // as one.
             let name = format!("{number}{}", name.map(|name| format!(" - {name}")).unwrap_or_default());
-            match shown.last_mut() {
-                Some((last, _, shown)) if *last == name => shown.extend(drawn),
-                _ => shown.push((name, size, drawn.collect())),
+            match shown.iter_mut().find(|(other, ..)| *other == name) {
+                Some((_, _, shown)) => shown.extend(drawn),
+                None => shown.push((name, size, drawn.collect())),
             }
         }
         if shown.is_empty() {
