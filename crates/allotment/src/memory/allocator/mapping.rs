@@ -20,6 +20,8 @@
 
 use core::ptr::NonNull;
 
+use allotment_suballoc::Alignment;
+
 use crate::device::{Device, DeviceError, Mapped, Mapping, MemoryHandle as _, map_memory};
 use crate::memory::allocator::Allocator;
 use crate::memory::request::AllocationRequest;
@@ -72,6 +74,12 @@ impl<D: Device> Allocator<D> {
     pub(crate) fn is_reachable(&self, allocation: &Allocation) -> bool {
         let Ok((place, _held)) = self.hold(allocation) else { return false };
         self.pools.is_host_visible(place.memory_type()) && self.mapped(&place, Remembered::Holds).is_ok()
+    }
+
+    /// Returns what offsets and sizes in memory of any type are multiples of, so that no flush touches two neighbours.
+    pub(in crate::memory) fn largest_flush_multiple(&self) -> Alignment {
+        let types = self.device().properties().indexed_types();
+        types.map(|(index, _)| self.pools.flush_multiple(index)).max().unwrap_or(Alignment::ONE)
     }
 
     /// Maps the new place of an allocation, if the old one is mapped. Returns false where the driver refuses. The caller

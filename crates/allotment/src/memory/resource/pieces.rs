@@ -84,7 +84,7 @@ pub struct BufferPiece<D: Device> {
 pub struct PieceStatistics {
     /// Pieces that are alive, or that the GPU may still use.
     pub pieces: u64,
-    /// Their bytes, without what alignment takes.
+    /// Their bytes, without what alignment takes; in whole atoms where the device has memory that is host-visible and not coherent.
     pub bytes: u64,
     /// Buffers that they are pieces of.
     pub pages: u32,
@@ -153,20 +153,23 @@ impl<D: Device> BufferPieces<D> {
             let name = self.options.short_name();
             return Err(ResourceError::Allocation(AllocationError::ZeroSize { name }));
         }
-        let request = Request::new(size).aligned(alignment);
-        if let Some(piece) = self.cut(&request) {
+        // In whole atoms, as separate buffers: a flush of one piece writes back what the CPU's caches hold of an atom, and would undo
+        // what a queue wrote to its neighbour.
+        let atom = self.memory.allocator().largest_flush_multiple();
+        let request = Request::new(atom.align_up(size)).aligned(alignment.max(atom));
+        if let Some(piece) = self.cut(&request, size) {
             return Ok(piece);
         }
         // Before the driver is asked for more, what the GPU has finished with.
         let retired = self.memory.deletion_queue().downgrade();
         let reclaimed = retired.reclaim_types(&[TypeId::of::<PieceRange<D>>()]);
         if let Some(piece) =
-            reclaimed.filter(|reclaimed| reclaimed.count > 0).and_then(|_| self.cut(&request))
+            reclaimed.filter(|reclaimed| reclaimed.count > 0).and_then(|_| self.cut(&request, size))
         {
             return Ok(piece);
         }
         // Without the lock, which no driver call is made under. Two threads that get here at once create a page each.
-        let page = BufferDesc { size: size.max(self.page.size), ..self.page };
+        let page = BufferDesc { size: request.size.max(self.page.size), ..self.page };
         let buffer = Arc::new(self.memory.create_buffer(&page.into(), &self.options)?);
         // The device has refused sizes above that; and it fits at the start of an empty block.
         let too_large = || {
@@ -183,11 +186,11 @@ impl<D: Device> BufferPieces<D> {
         });
         pages[vacant] = Some(page);
         drop(pages);
-        Ok(self.piece(buffer, vacant, taken))
+        Ok(self.piece(buffer, vacant, taken, size))
     }
 
     /// Takes a piece of the first page that has room.
-    fn cut(&self, request: &Request) -> Option<BufferPiece<D>> {
+    fn cut(&self, request: &Request, size: u64) -> Option<BufferPiece<D>> {
         let mut pages = locked(&self.pages);
         let (at, buffer, taken) = pages.iter_mut().enumerate().find_map(|(at, page)| {
             let page = page.as_mut()?;
@@ -196,7 +199,7 @@ impl<D: Device> BufferPieces<D> {
             Some((at, Arc::clone(&page.buffer), taken))
         })?;
         drop(pages);
-        Some(self.piece(buffer, at, taken))
+        Some(self.piece(buffer, at, taken, size))
     }
 
     fn piece(
@@ -204,8 +207,9 @@ impl<D: Device> BufferPieces<D> {
         buffer: Arc<Buffer<D>>,
         page: usize,
         taken: allotment_suballoc::Allocation,
+        size: u64,
     ) -> BufferPiece<D> {
-        let allotment_suballoc::Allocation { handle, offset, size } = taken;
+        let allotment_suballoc::Allocation { handle, offset, .. } = taken;
         let range = PieceRange { pages: Arc::clone(&self.pages), page, handle };
         let range = self.memory.deletion_queue().own_sized(range, size);
         BufferPiece { buffer, offset, size, _range: range }

@@ -1,6 +1,6 @@
 //! `allotment::gpu::Gpu` and its frames, over any device.
 
-use allotment::device::{AddressError, BufferCopy, BufferDesc, QueueDevice as _, Submission};
+use allotment::device::{AddressError, BufferCopy, BufferDesc, Device, QueueDevice as _, Submission};
 use allotment::gpu::GpuDesc;
 use allotment::memory::{AccessError, Buffer, BufferPiece, BufferPieces, ResourceError};
 use allotment::{Alignment, AllocationError, AllocationOptions, MemoryUsage};
@@ -118,24 +118,33 @@ fn frames_read_their_own_bytes_and_those_that_were_uploaded_before<F: Fixture>(g
     assert_eq!(front.deletion_queue().statistics().pending, 0);
 }
 
-/// Pieces of buffers of 4 KiB.
-fn pieces<F: Fixture>(front: &Front<F>) -> BufferPieces<F::Device> {
+/// Returns what pieces are whole multiples of: a flush of one leaves its neighbours alone.
+fn atom<D: Device>(device: &D) -> u64 {
+    let properties = device.properties();
+    let needs_flush = properties.memory_types.iter().any(|it| it.properties.needs_flush());
+    if needs_flush { properties.limits.non_coherent_atom_size.get() } else { 1 }
+}
+
+/// Pieces of buffers of 16 units, and a unit: 256 bytes or an atom.
+fn pieces<F: Fixture>(front: &Front<F>) -> (BufferPieces<F::Device>, u64) {
+    let unit = atom(front.device()).max(256);
     let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("of pieces");
-    BufferPieces::new(front.memory(), BufferDesc::new(4096), options)
+    (BufferPieces::new(front.memory(), BufferDesc::new(16 * unit), options), unit)
 }
 
 fn pieces_of_a_buffer_hold_their_own_bytes<F: Fixture>(gpu: &Gpu<F>) {
     const BYTES: u64 = 100;
     let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
-    let pieces = pieces::<F>(&front);
+    let (pieces, unit) = pieces::<F>(&front);
+    let (page, each) = (16 * unit, BYTES.next_multiple_of(atom(front.device())));
     let refused = pieces.create(0, Alignment::ONE).unwrap_err();
     assert!(matches!(refused, ResourceError::Allocation(AllocationError::ZeroSize { .. })), "{refused}");
     assert_eq!(refused.name(), Some("of pieces"));
 
-    let aligned = Alignment::new(256).unwrap();
+    let aligned = Alignment::new(unit).unwrap();
     let create = |seed: u64| {
         let piece = pieces.create(BYTES, aligned).unwrap();
-        assert_eq!((piece.size(), piece.offset() % 256), (BYTES, 0));
+        assert_eq!((piece.size(), piece.offset() % unit), (BYTES, 0));
         front.uploads().write_buffer(piece.buffer(), piece.offset(), &pattern(seed, BYTES)).unwrap();
         (seed, piece)
     };
@@ -149,8 +158,8 @@ fn pieces_of_a_buffer_hold_their_own_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let mut all: Vec<_> = (0..40).map(create).collect();
     check(&all);
     let statistics = pieces.statistics();
-    assert_eq!((statistics.pieces, statistics.bytes), (40, 40 * BYTES));
-    assert_eq!((statistics.pages, statistics.page_bytes), (3, 3 * 4096), "16 in each");
+    assert_eq!((statistics.pieces, statistics.bytes), (40, 40 * each));
+    assert_eq!((statistics.pages, statistics.page_bytes), (3, 3 * page), "16 in each");
 
     // Others take the places of those that are gone, and leave those beside them as they are.
     let mut number = 0;
@@ -165,8 +174,8 @@ fn pieces_of_a_buffer_hold_their_own_bytes<F: Fixture>(gpu: &Gpu<F>) {
     assert_eq!(pieces.statistics().pages, 3);
 
     // A large one has a page of its own, and pages without pieces go but for one.
-    let large = pieces.create(10_000, Alignment::ONE).unwrap();
-    assert_eq!((large.offset(), pieces.statistics().page_bytes), (0, 3 * 4096 + 10_000));
+    let large = pieces.create(2 * page + BYTES, Alignment::ONE).unwrap();
+    assert_eq!((large.offset(), pieces.statistics().page_bytes), (0, 3 * page + 2 * page + each));
     drop((all, large));
     front.wait_idle().unwrap();
     front.reclaim();
@@ -179,18 +188,19 @@ fn pieces_of_a_buffer_hold_their_own_bytes<F: Fixture>(gpu: &Gpu<F>) {
 
 fn a_piece_is_nobody_elses_while_a_recording_may_use_it<F: Fixture>(gpu: &Gpu<F>) {
     let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
-    let pieces = pieces::<F>(&front);
-    let create = || pieces.create(1024, Alignment::ONE).unwrap();
+    let (pieces, unit) = pieces::<F>(&front);
+    let create = || pieces.create(4 * unit, Alignment::ONE).unwrap();
+    let places = [4, 8, 12, 0].map(|units| units * unit);
     let first = create();
     let recording = front.record("uses the first");
     drop(first);
     let others = [(); 4].map(|()| create());
-    assert_eq!(others.each_ref().map(BufferPiece::offset), [1024, 2048, 3072, 0]);
+    assert_eq!(others.each_ref().map(BufferPiece::offset), places);
     assert_eq!(pieces.statistics().pages, 2, "the first still has its place");
     drop(recording);
     // Nobody has to ask for it: what the GPU has finished with comes before a new page.
     let fill = [(); 4].map(|()| create());
-    assert_eq!(fill.each_ref().map(BufferPiece::offset), [1024, 2048, 3072, 0]);
+    assert_eq!(fill.each_ref().map(BufferPiece::offset), places);
     assert_eq!(pieces.statistics().pages, 2);
     drop((others, fill, pieces));
     front.wait_idle().unwrap();
