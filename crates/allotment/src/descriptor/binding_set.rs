@@ -567,6 +567,8 @@ impl<D: DescriptorDevice> Drop for BindingSet<D> {
             let places = self.relocatable.in_table.drain(..);
             shared.unfollow(places.map(|at| WriteTarget::Table { entry, at }));
         }
+        // Before the resources: a step of compaction copies what is not retired.
+        drop(self.table.take());
         let dynamic = self.relocatable.dynamic.drain(..).map(|follow| Arc::new(follow) as KeepAlive);
         shared.retire_keeps(self.keeps.drain(..).flatten().chain(dynamic).collect());
     }

@@ -176,7 +176,7 @@ pub struct Limits {
     pub image_copy_row_alignment: Alignment,
     /// Alignment in bytes at which a range of a buffer can be bound in every way: as a uniform (constant) buffer, a storage
     /// buffer, texels, vertices, indices or indirect arguments. On Vulkan the largest of the device's limits
-    /// (`minUniformBufferOffsetAlignment` and its like), at least 4; on Direct3D 12 256, for constant buffers.
+    /// (`minUniformBufferOffsetAlignment` and its like), at least 16; on Direct3D 12 256, for constant buffers.
     pub buffer_offset_alignment: Alignment,
 }
 

@@ -69,13 +69,14 @@ pub(super) unsafe fn describe(
             // 4 is the requirement of transfer-only queues.
             image_copy_offset_alignment: alignment(own.limits.optimal_buffer_copy_offset_alignment.max(4)),
             image_copy_row_alignment: alignment(own.limits.optimal_buffer_copy_row_pitch_alignment),
-            // 4 is the largest requirement that no limit has: of 32-bit indices, and of indirect arguments.
+            // 16 is the largest requirement that no limit has: of vertices with 64-bit components 8, and of what shaders reach by an
+            // address 16, unless they say otherwise.
             buffer_offset_alignment: alignment(
                 own.limits
                     .min_uniform_buffer_offset_alignment
                     .max(own.limits.min_storage_buffer_offset_alignment)
                     .max(own.limits.min_texel_buffer_offset_alignment)
-                    .max(4),
+                    .max(16),
             ),
         },
         queues: Vec::new(),
