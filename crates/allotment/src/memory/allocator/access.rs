@@ -626,6 +626,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the location as [`place_within`](Self::place_within), in memory of one resource too.
+    #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
     pub(in crate::memory) fn place_inside(
         &self,
         allocation: &Allocation,
