@@ -44,6 +44,9 @@ pub(crate) const DEPTH: usize = 8;
 /// six.
 pub(crate) const MOST_WAITING: usize = 512;
 
+/// Of so few lists, each is looked at for the next class that has ranges, and not the counts of all classes between two.
+const FEW: usize = 8;
+
 /// A waiting range: its record in the upper 32 bits, below it the size, and the number of trailing zeros of its offset
 /// in the lowest [`ALIGNMENT_BITS`].
 ///
@@ -224,9 +227,7 @@ impl QuickLists {
         if self.len == 0 {
             return 0;
         }
-        // The first one behind the last, or else of all.
-        let next = self.in_use().min_by_key(|&class| (class <= self.looked_at, class));
-        let Some(class) = next else { unreachable!("`len` is the sum of the counts") };
+        let Some(class) = self.next_in_use() else { unreachable!("`len` is the sum of the counts") };
         self.looked_at = class;
         let Count { now, idle, list: at } = self.counts[class];
         let list = &mut self.waiting[usize::from(at)];
@@ -236,6 +237,18 @@ impl QuickLists {
         self.counts[class] = Count { now: now - idle, idle: now - idle, list: at };
         self.len -= usize::from(idle);
         usize::from(idle)
+    }
+
+    /// Returns the first class with ranges behind that which was looked at last, or else of all.
+    fn next_in_use(&self) -> Option<usize> {
+        if self.classes.len() <= FEW {
+            return self.in_use().min_by_key(|&class| (class <= self.looked_at, class));
+        }
+        let first = |from: usize| {
+            let counts = self.counts.get(from..)?;
+            counts.iter().position(|count| count.now != 0).map(|at| from + at)
+        };
+        first(self.looked_at + 1).or_else(|| first(0))
     }
 
     /// Returns how many classes have ranges, up to `most`.

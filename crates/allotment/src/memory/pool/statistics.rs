@@ -28,6 +28,11 @@ impl CountersOfSets {
         core::iter::once(&self.first).chain(self.others.get().into_iter().flat_map(|others| others.iter()))
     }
 
+    #[inline(never)]
+    fn other(&self, set: usize) -> &Counters {
+        &self.others.get_or_init(Box::default)[set - 1]
+    }
+
     /// Returns those of a set that has any.
     pub(super) fn get(&self, set: usize) -> Option<&Counters> {
         match set.checked_sub(1) {
@@ -40,12 +45,10 @@ impl CountersOfSets {
 impl Index<usize> for CountersOfSets {
     type Output = Counters;
 
-    #[inline]
+    // Always: most pools have one set, and each allocation and free counts.
+    #[inline(always)]
     fn index(&self, set: usize) -> &Counters {
-        match set.checked_sub(1) {
-            None => &self.first,
-            Some(at) => &self.others.get_or_init(Box::default)[at],
-        }
+        if set == 0 { &self.first } else { self.other(set) }
     }
 }
 
