@@ -212,6 +212,17 @@ impl<T> VirtualBlock<T> {
 
     /// Returns a size that [`room_for`](Self::room_for) does not fall short of. `None` where that returns `None` for sure. Tells
     /// which of several blocks need not be searched: O(1) in blocks of [`Algorithm::Tlsf`], in others as much as the search.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Request, VirtualBlock};
+    ///
+    /// let block = VirtualBlock::<()>::new(1000, Default::default())?;
+    /// let request = Request::new(300);
+    /// let (least, room) = (block.room_at_least(&request), block.room_for(&request));
+    /// assert!(least <= room, "the search that costs more need not be made in a block whose least is more than another's room");
+    /// assert_eq!(block.room_at_least(&Request::new(1001)), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     #[inline]
     pub fn room_at_least(&self, request: &Request) -> Option<u64> {

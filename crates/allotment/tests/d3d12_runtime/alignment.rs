@@ -46,6 +46,16 @@ fn place(
     (kept, rig.runtime.calls().into_iter().filter_map(placed).collect())
 }
 
+/// Makes resources in turn, each of which begins 4 KiB after another.
+fn assert_4_kib_apart(rig: &Rig, descs: impl IntoIterator<Item = D3D12_RESOURCE_DESC>) {
+    let (kept, placed) = place(rig, descs);
+    assert!(placed.iter().all(|(_, made)| made.desc.Alignment == 4 * KIB), "{placed:?}");
+    let mut offsets: Vec<_> = placed.iter().map(|(offset, _)| *offset).collect();
+    offsets.sort_unstable();
+    assert!(offsets.windows(2).all(|pair| pair[1] - pair[0] == 4 * KIB), "{offsets:?}");
+    rig.destroy(kept);
+}
+
 #[test]
 fn multisampled_targets_stand_at_64_kib_where_they_are_small_and_at_4_mib_where_not() {
     for config in [Config::oldest(), Config::usual()] {
@@ -65,12 +75,7 @@ fn multisampled_targets_stand_at_64_kib_where_they_are_small_and_at_4_mib_where_
 fn small_textures_stand_4_kib_apart() {
     for config in [Config::oldest(), Config::usual()] {
         let Some(rig) = rig(config) else { return };
-        let (kept, placed) = place(&rig, [texture(16, 16); 8]);
-        assert!(placed.iter().all(|(_, made)| made.desc.Alignment == 4 * KIB), "{placed:?}");
-        let mut offsets: Vec<_> = placed.iter().map(|(offset, _)| *offset).collect();
-        offsets.sort_unstable();
-        assert!(offsets.windows(2).all(|pair| pair[1] - pair[0] == 4 * KIB), "{offsets:?}");
-        rig.destroy(kept);
+        assert_4_kib_apart(&rig, [texture(16, 16); 8]);
     }
 }
 
@@ -78,12 +83,7 @@ fn small_textures_stand_4_kib_apart() {
 fn small_textures_of_one_dimension_and_of_three_stand_4_kib_apart() {
     for config in [Config::oldest(), Config::usual()] {
         let Some(rig) = rig(config) else { return };
-        let (kept, placed) = place(&rig, [line(256), volume([8, 8, 8]), line(256), volume([16, 8, 8])]);
-        assert!(placed.iter().all(|(_, made)| made.desc.Alignment == 4 * KIB), "{placed:?}");
-        let mut offsets: Vec<_> = placed.iter().map(|(offset, _)| *offset).collect();
-        offsets.sort_unstable();
-        assert!(offsets.windows(2).all(|pair| pair[1] - pair[0] == 4 * KIB), "{offsets:?}");
-        rig.destroy(kept);
+        assert_4_kib_apart(&rig, [line(256), volume([8, 8, 8]), line(256), volume([16, 8, 8])]);
     }
 }
 

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Marks are forgotten after one to two periods of the empty-block policy, as the peak usage is, so that a program that
-//! goes on to other work is judged by that. Cost: 128 bytes a block set in which a large size was freed; a few instructions for each large request and free.
+//! goes on to other work is judged by that. Cost: 128 bytes a block set in which a large size was freed; a few instructions
+//! for each large request and free.
 
 use allotment_suballoc::SizeClasses;
 
