@@ -4,6 +4,7 @@
 //! recording began with. There are at most two generations, so an entry stores two locations.
 
 use core::fmt;
+use core::mem;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -90,8 +91,9 @@ struct Entry {
 struct Run {
     /// The first descriptors and the entries of the tables that the run has yet to look at, the highest last.
     tables: Vec<(u32, u32)>,
-    is_begun: bool,
-    has_moved: bool,
+    /// A table came or went since the run began. Otherwise another run would find none that moves: there are only fewer holes
+    /// below the tables that this one passed over.
+    is_another_due: bool,
 }
 
 /// A table, and a range for it at a lower place, which is that of another entry.
@@ -151,24 +153,40 @@ impl Tables {
         };
         let first = inner.insert(taken, count);
         place.set(generation, first, NOWHERE);
+        inner.run.is_another_due = true;
         Some(entry)
     }
 
-    /// Takes a lower place for the next table that has one: the lowest that holds it. Tables are looked at from the highest one
-    /// down. `None` once a whole run over them has found none.
+    /// Begins a run over all tables, unless one is not at its end, or no table came or went since the last one began.
+    pub(super) fn begin_run(&self) -> bool {
+        let mut guard = locked(&self.inner);
+        let Inner { block, region, run, .. } = &mut *guard;
+        if run.tables.is_empty() && mem::take(&mut run.is_another_due) {
+            let regions = block.iter().flat_map(VirtualBlock::regions);
+            run.tables.extend(regions.filter_map(|it| match it.kind {
+                RegionKind::Used { data: &entry, .. } => Some((region.start + it.offset as u32, entry)),
+                _ => None,
+            }));
+        }
+        !run.tables.is_empty()
+    }
+
+    /// Takes a lower place for the next table of the run that has one: the lowest that holds it. Tables are looked at from the
+    /// highest one down. `None` at the end of the run.
     ///
     /// `too_large` is the size from which on no table of the run has a lower place, as far as this call of the program has found:
-    /// with it, tables that cannot move cost no search each.
+    /// with it, tables that cannot move cost no search each. That holds during one call, as what it moves becomes free later.
     ///
     /// The caller copies the descriptors, [swaps](Self::swap) the two entries, and retires the one with the old range.
     pub(super) fn take_lower(&self, generation: u32, too_large: &mut u32) -> Option<Lower> {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
-        loop {
-            let Some((from, entry)) = inner.run.tables.pop() else {
-                inner.begin_run(self).then(|| *too_large = u32::MAX)?;
-                continue;
-            };
+        while let Some((from, entry)) = inner.run.tables.pop() {
+            if *too_large <= 1 {
+                // No table has less than one descriptor.
+                inner.run.tables.clear();
+                break;
+            }
             // Since the run began, the table may have been released, and another one may have the entry.
             let is = inner.entries.get(entry).filter(|is| !is.is_retiring && is.count < *too_large);
             let Some(&Entry { count, .. }) = is else { continue };
@@ -192,11 +210,11 @@ impl Tables {
             let Some(place) = self.places.get_or_make(new) else {
                 unreachable!("there are fewer tables than descriptors")
             };
-            inner.run.has_moved = true;
             let to = inner.insert(taken, count);
             place.set(generation, to, NOWHERE);
             return Some(Lower { entry, new, from, to, count });
         }
+        None
     }
 
     /// Returns the location of a table in a live generation. `None` if the table was allocated after that one.
@@ -224,6 +242,12 @@ impl Tables {
         for (entry, handle) in [(one, second.handle), (other, first.handle)] {
             if let Some(of_entry) = inner.entries.get_mut(entry) {
                 of_entry.handle = handle;
+            }
+            // A run over the block's ranges learns the entries from them.
+            let data = inner.block.as_mut().and_then(|block| block.data_mut(handle).ok());
+            debug_assert!(data.is_some(), "the range of an entry is live");
+            if let Some(data) = data {
+                *data = entry;
             }
         }
         // Each store is one location as a whole: a thread that commits meanwhile reads the old or the new one.
@@ -259,6 +283,7 @@ impl Tables {
         }
         let freed = inner.block.as_mut().map(|block| block.free(handle));
         debug_assert!(matches!(freed, Some(Ok(_))), "a range is retired once");
+        inner.run.is_another_due = true;
         inner.usage.retiring -= count;
         inner.usage.give_back(count);
     }
@@ -323,19 +348,6 @@ impl Announces for Mutex<Inner> {
 }
 
 impl Inner {
-    /// Begins a run over all tables, unless the run that ends here has moved none of them.
-    fn begin_run(&mut self, tables: &Tables) -> bool {
-        let Run { tables: list, is_begun, has_moved } = &mut self.run;
-        // What a run has moved may have left room for a table that it looked at before.
-        *is_begun = !*is_begun || core::mem::take(has_moved);
-        if *is_begun {
-            let entries = self.entries.iter().filter(|(_, it)| !it.is_retiring);
-            list.extend(entries.filter_map(|(entry, _)| Some((tables.places.get(entry)?.first(), entry))));
-            list.sort_unstable();
-        }
-        *is_begun
-    }
-
     /// Notes a range that was taken for the next entry. Returns its first descriptor.
     fn insert(&mut self, taken: Allocation, count: u32) -> u32 {
         self.entries.insert(Entry { handle: taken.handle, count, is_retiring: false });

@@ -8,10 +8,10 @@ use allotment::lifetime::Recording;
 use crate::rig::{Heap, Range, Rig, Transient, value};
 
 /// Numbers that look like chance and are the same each time.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: u32) -> u32 {
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

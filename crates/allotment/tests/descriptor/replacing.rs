@@ -3,6 +3,7 @@
 use allotment::descriptor::DescriptorError;
 use allotment::lifetime::WaitFor;
 
+use crate::model::Random;
 use crate::rig::{Range, Rig, value};
 
 fn filled(rig: &Rig, heap: &crate::rig::Heap, count: u32, number: u32) -> Range {
@@ -235,6 +236,56 @@ fn steps_of_compaction_bring_what_is_free_together_and_move_no_more_than_they_ma
     drop(kept);
     heap.reclaim();
     assert_eq!((heap.statistics().tables.used, heap.statistics().tables.largest_free), (0, 1024));
+    rig.assert_no_complaints();
+}
+
+#[test]
+fn a_step_that_moves_nothing_leaves_no_table_that_a_lower_hole_would_hold() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 2048, 64);
+    let mut random = Random(5);
+    // The first of all is where tables begin.
+    let mut tables = vec![heap.allocate(1).unwrap()];
+    let recording = rig.record();
+    let start = heap.begin(&recording).unwrap().place(&tables[0]).unwrap().first;
+    drop(recording);
+    let (mut steps, mut moved) = (0, 0);
+    for round in 0..60 {
+        // Nearly full, so that most holes fit few tables.
+        while let Ok(table) = heap.allocate(1 + random.below(15)) {
+            tables.push(table);
+        }
+        for _ in 0..random.below(30) {
+            tables.swap_remove(random.below(tables.len() as u32) as usize);
+        }
+        heap.reclaim();
+        // Frees between the steps of one run, too.
+        let mut between = random.below(3);
+        loop {
+            let step = heap.compact_step(1 + random.below(80)).unwrap();
+            (steps, moved) = (steps + 1, moved + step.tables);
+            if step.tables == 0 {
+                break;
+            }
+            if between > 0 {
+                between -= 1;
+                tables.swap_remove(random.below(tables.len() as u32) as usize);
+                heap.reclaim();
+            }
+        }
+        assert_eq!(heap.compact_step(1000).unwrap().tables, 0, "round {round}: nothing has changed");
+        let recording = rig.record();
+        let view = heap.begin(&recording).unwrap();
+        let mut places: Vec<_> = tables.iter().map(|table| view.place(table).unwrap()).collect();
+        places.sort_unstable_by_key(|place| place.first);
+        let (mut end, mut largest) = (start, 0);
+        for place in &places {
+            largest = largest.max(place.first - end);
+            assert!(place.count > largest, "round {round}: {place:?} would fit a lower hole of {largest}");
+            end = place.first + place.count;
+        }
+    }
+    assert!(steps > 200 && moved > 500, "{steps} {moved}");
     rig.assert_no_complaints();
 }
 

@@ -58,8 +58,15 @@ impl<D: DescriptorDevice> Shared<D> {
             return Err(DescriptorError::Poisoned);
         }
         let mut too_large = u32::MAX;
-        while step.descriptors < most {
-            let Some(lower) = self.tables.take_lower(live.current.number, &mut too_large) else { break };
+        let (mut goes_on, mut is_second) = (self.tables.begin_run(), false);
+        while step.descriptors < most && goes_on {
+            let Some(lower) = self.tables.take_lower(live.current.number, &mut too_large) else {
+                // What has moved in this call leaves no room before the next one. Where nothing has, what became free since the run
+                // began may be room for a table that an earlier call passed over.
+                goes_on = !mem::replace(&mut is_second, true) && step.tables == 0 && self.tables.begin_run();
+                too_large = u32::MAX;
+                continue;
+            };
             let Lower { entry, new, from, to, count } = lower;
             // Before anything can fail: what is dropped with this is whichever range `new` has then.
             old.push(DescriptorRange::new(Arc::clone(self), new, count));
