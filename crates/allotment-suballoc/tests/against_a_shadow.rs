@@ -123,6 +123,52 @@ proptest! {
     }
 }
 
+/// Hundreds of holes of one size, which is a multiple of a power of two, and then requests, frees and holes of nearly that size.
+fn among_holes_of_one_size_and_then_of_nearly_that() -> impl Strategy<Value = Vec<Op>> {
+    let strategies = prop_oneof![
+        4 => Just(allotment_suballoc::FitStrategy::Balanced),
+        1 => Just(allotment_suballoc::FitStrategy::LeastTime),
+        2 => Just(allotment_suballoc::FitStrategy::LeastMemory),
+    ];
+    // From 64 units on a class has two sizes, from 2,048 on more than 32, so that parts are divided as well.
+    (6..13u32, 1..4u64).prop_flat_map(move |(log2, size)| {
+        let size = size << log2;
+        let first = (1..3u64, 280..700u64).prop_map(move |(times, count)| Op::Slivers {
+            size: size * times,
+            spread: 1,
+            alignment: 1 << log2,
+            count,
+        });
+        let near = move || (0..90u64).prop_map(move |more| (size + more).saturating_sub(20).max(1));
+        let holes = (near(), 1..8u64, 0..4u32, 100..400u64).prop_map(|(size, spread, log2, count)| {
+            Op::Slivers { size, spread, alignment: 1 << log2, count }
+        });
+        let sizes = prop_oneof![3 => near(), 1 => Just(size), 1 => 1..90u64];
+        let requests = (sizes, 0..5u32, strategies.clone()).prop_map(|(size, log2, strategy)| Op::Allocate {
+            size,
+            alignment: 1 << log2,
+            strategy,
+            side: StackSide::Lower,
+        });
+        let frees = any::<usize>().prop_map(|which| Op::Free { which });
+        let resizes = (any::<usize>(), near()).prop_map(|(which, size)| Op::Resize { which, size });
+        let then = prop_oneof![2 => holes, 40 => requests, 30 => frees, 20 => resizes, 1 => Just(Op::Shrink)];
+        (vec(first, 1..4), vec(then, 0..150)).prop_map(|(first, then)| [first, then].concat())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: scaled(60) as u32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn among_hundreds_of_holes_of_one_size_tlsf_equals_its_model_also_once_there_are_others(
+        pages in 1000..4000u64,
+        ops in among_holes_of_one_size_and_then_of_nearly_that(),
+    ) {
+        shadow::run_ops(Algorithm::Tlsf, pages << 12, &ops);
+    }
+}
+
 /// Hundreds of ranges at a time in a linear block: runs of freed ones between live ones, both sides, and round after round.
 fn in_a_linear_block() -> impl Strategy<Value = Vec<Op>> {
     let slivers = (1..20u64, 1..8u64, 0..3u32, 32..200u64)

@@ -65,7 +65,7 @@ mod width;
 
 use super::Taken;
 use crate::algorithm::NONE;
-use crate::{Alignment, FitStrategy, MAX_SIZE, Request, StackSide};
+use crate::{Alignment, FitStrategy, Request, StackSide};
 use by_address::{ByAddress, Change};
 use nodes::{END, FIRST_GENERATION, LAST, Node, Nodes, USED};
 use search::Search;
@@ -89,9 +89,6 @@ pub(crate) struct Tlsf<W> {
     size: u64,
     used: u64,
     used_count: u32,
-    /// Ones below the lowest bit that is set in the offset of any region since the block was cleared. An alignment no larger
-    /// than that needs no check: in the block of a pool, whose sizes are multiples of a page, hardly any does.
-    grain: u64,
     /// Part of each handle: so the handles from before the block was cleared match none after.
     epoch: u32,
 }
@@ -107,7 +104,6 @@ impl<W: Width> Tlsf<W> {
             size,
             used: 0,
             used_count: 0,
-            grain: MAX_SIZE - 1,
             epoch: 0,
         }
     }
@@ -116,10 +112,10 @@ impl<W: Width> Tlsf<W> {
     pub(crate) fn with_width<V: Width>(self, size: u64) -> Tlsf<V> {
         let mut nodes = self.nodes.with_width();
         let stacks = self.stacks.grown(&mut nodes, size);
-        let Self { last, last_generation, size, used, used_count, grain, epoch, .. } = self;
+        let Self { last, last_generation, size, used, used_count, epoch, .. } = self;
         // Indices by address are not carried over: the next search that needs one makes it.
         let by_address = ByAddress::default();
-        Tlsf { nodes, stacks, by_address, last, last_generation, size, used, used_count, grain, epoch }
+        Tlsf { nodes, stacks, by_address, last, last_generation, size, used, used_count, epoch }
     }
 
     /// Lists a free region that touches no other, and returns its tag. The caller writes the tag.
@@ -346,20 +342,15 @@ impl<W: Width> Tlsf<W> {
     fn note_offset(&mut self, offset: u64) {
         // Called wherever a region begins at a new offset: a split, a shorter range, a range behind a gap. A place that is
         // forgotten lets a search take alignment for granted; `check_invariants` compares the grain with every region.
-        if offset & self.grain != 0 {
-            self.refine(offset);
+        if offset & self.stacks.grain() != 0 {
+            self.stacks.refine(offset);
         }
-    }
-
-    #[cold]
-    fn refine(&mut self, offset: u64) {
-        self.grain = (1 << offset.trailing_zeros()) - 1;
     }
 
     /// Returns `true` if every region is aligned.
     #[inline(always)]
     fn is_met(&self, alignment: Alignment) -> bool {
-        alignment.get() - 1 <= self.grain
+        alignment.get() - 1 <= self.stacks.grain()
     }
 
     /// Returns the alignment that a search has to look at: [`ONE`](Alignment::ONE) where every region is aligned.

@@ -8,7 +8,7 @@ use super::{LAST_EPOCH, Tlsf, Width};
 use crate::algorithm::{Place, Ranges, Taken};
 use crate::algorithm::{State, Tally};
 use crate::read_ahead::Reach;
-use crate::{Algorithm, AllocateError, FitStrategy, GrowError, MAX_SIZE, Request, StackSide};
+use crate::{Algorithm, AllocateError, FitStrategy, GrowError, Request, StackSide};
 
 impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
@@ -172,7 +172,6 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.by_address.reset();
         (self.last, self.last_generation) = (1, FIRST_GENERATION);
         (self.used, self.used_count) = (0, 0);
-        self.grain = MAX_SIZE - 1;
         true
     }
 
@@ -288,7 +287,11 @@ impl<W: Width> Ranges for Tlsf<W> {
         let (mut index, mut was_free) = (self.first(), false);
         while index != END {
             let node = self.nodes.at(index);
-            assert_eq!(node.offset.wide() & self.grain, 0, "every region is aligned as far as noted");
+            assert_eq!(
+                node.offset.wide() & self.stacks.grain(),
+                0,
+                "every region is aligned as far as noted"
+            );
             if node.is_free() {
                 assert!(!was_free, "no two free regions touch");
                 assert_eq!(node.tag == LAST, index == self.last, "the last region knows what it is");

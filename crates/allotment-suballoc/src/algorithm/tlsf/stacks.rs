@@ -23,6 +23,18 @@
 //! which is a class of its own and can be divided in turn, until all regions of a class have one size. So no search looks
 //! at more than [`CROWDED`] chunks to know whether there is a region of at least some size, and which is the smallest.
 //!
+//! All sizes are multiples of the block's *grain*, the lowest bit that is set in any offset. A class that is no wider than the grain
+//! has one size only, and is not divided however many regions it has. The grain may become finer later:
+//!
+//! ```text
+//!   grain 256       class 1024–1055 ─► 40 chunks, all of them 1024 units
+//!   grain 16        … ─► the same, *guarded*: a push compares the size
+//!   push of 1040    … ─► division ─► part 0 ─► the 40 chunks
+//!                                 ─► part 16 ─► 1 chunk
+//! ```
+//!
+//! The chunks go to their part as they are, so a chunk may name a class of which its own is a part.
+//!
 //! # Invariants
 //!
 //! 1. Each free region of the block but the one at its end has one entry, in the class of its size, with its size. The
@@ -32,11 +44,13 @@
 //! 3. The bit of a class is set exactly if it has an entry or a part that has one; the bit of a group exactly if one of
 //!    its classes has.
 //! 4. A class that is divided has no entries of its own. It is no longer divided when its last part is empty.
+//! 5. The entries of a class with more than `CROWDED + 1` chunks have one size. It is guarded if it is no part and wider than the
+//!    grain, so that every push which could break this goes through [`push_to`](Stacks::push_to).
 //!
 //! # Cost
 //!
 //! Every operation takes constant time. One that divides a class moves 136 entries, once: where all of them are in one part, and
-//! that is divided in turn, their chunks are handed down as they are. A class takes 8 bytes, an entry 18 (27 in a block of 2^32 units or more) in chunks of 8. A class without entries
+//! that is divided in turn, their chunks are handed down as they are, and where there are more, one size's, none is even looked at. A class takes 8 bytes, an entry 18 (27 in a block of 2^32 units or more) in chunks of 8. A class without entries
 //! keeps its last chunk.
 
 mod checks;
@@ -48,7 +62,7 @@ use alloc::vec::Vec;
 
 use super::nodes::Nodes;
 use super::width::{DEPTH, Width};
-use crate::{Alignment, SizeClasses, growth};
+use crate::{Alignment, MAX_SIZE, SizeClasses, growth};
 use chunk::Chunk;
 pub(super) use chunk::Listed;
 use divisions::Division;
@@ -85,12 +99,15 @@ struct Class {
     chunk: u32,
     /// The entries of the top chunk; [`DEPTH`] where there is no chunk to push to: a full one, none, or a division. Also
     /// [`KEPT`] where the class keeps the top chunk without entries. So 0 says that the chunk must go, and one test finds that
-    /// out: it is rare, where an empty chunk is not.
+    /// out: it is rare, where an empty chunk is not. And [`GUARDED`].
     len: u32,
 }
 
 /// The bit in [`Class::len`] of a class, which is no part, that has one chunk.
 const KEPT: u32 = 2 * DEPTH as u32;
+
+/// The bit in [`Class::len`] of a class, which is no part, whose entries have one size although it could have others.
+const GUARDED: u32 = 2 * KEPT;
 
 impl Class {
     const UNUSED: Self = Self { chunk: NONE, len: DEPTH as u32 };
@@ -100,7 +117,7 @@ impl Class {
     }
 
     fn has_place(self) -> bool {
-        self.len & DEPTH as u32 == 0
+        self.len & (DEPTH as u32 | GUARDED) == 0
     }
 
     fn division(self) -> Option<usize> {
@@ -111,7 +128,7 @@ impl Class {
 /// Where an entry is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    /// The class or part.
+    /// The class or part; or, where that is divided, one of its parts contains the entry.
     class: usize,
     chunk: u32,
     /// The position in the chunk.
@@ -187,6 +204,9 @@ pub(super) struct Stacks<W> {
     /// The class at which the next search for a chunk without entries begins.
     cursor: usize,
     len: u32,
+    /// Ones below the lowest bit that is set in the offset of any region since the block was cleared. An alignment no larger
+    /// than that needs no check: in the block of a pool, whose sizes are multiples of a page, hardly any does.
+    grain: u64,
 }
 
 impl<W: Width> Stacks<W> {
@@ -204,6 +224,7 @@ impl<W: Width> Stacks<W> {
             reserved: 0,
             cursor: 0,
             len: 0,
+            grain: 0,
         };
         stacks.reset(size);
         stacks
@@ -220,6 +241,52 @@ impl<W: Width> Stacks<W> {
         self.chunks.clear();
         self.vacant = NONE;
         self.len = 0;
+        self.grain = MAX_SIZE - 1;
+    }
+
+    /// Returns ones below the lowest bit that is set in any offset.
+    #[inline(always)]
+    pub(super) fn grain(&self) -> u64 {
+        self.grain
+    }
+
+    /// Notes that a region begins at an offset that is no multiple of the grain. O(classes).
+    #[cold]
+    pub(super) fn refine(&mut self, offset: u64) {
+        // At most once for each bit of an offset, mostly before anything is listed.
+        self.grain = (1 << offset.trailing_zeros()) - 1;
+        let mut next = self.first_from(0);
+        while let Some(class) = next {
+            let top = self.classes[class];
+            if top.division().is_none() {
+                self.classes[class].len |= self.guard(class, self.height(top));
+            }
+            next = self.first_from(class + 1);
+        }
+    }
+
+    /// Returns [`GUARDED`] if a class whose top chunk has so many below it must be.
+    fn guard(&self, class: usize, height: u32) -> u32 {
+        let is_guarded = height > CROWDED && class < self.whole as usize && !self.has_one_size(class);
+        if is_guarded { GUARDED } else { 0 }
+    }
+
+    /// Returns the number of chunks below the top one of a class that is not divided.
+    fn height(&self, top: Class) -> u32 {
+        self.chunks.get(top.chunk as usize).map_or(0, |chunk| chunk.height)
+    }
+
+    /// Returns `true` if a class is not wide enough for two sizes.
+    fn has_one_size(&self, class: usize) -> bool {
+        (1 << self.width_of(class)) - 1 <= self.grain
+    }
+
+    /// Returns the size of all entries of a class that is not divided, where it is known that they have only one.
+    fn only_size(&self, class: usize) -> Option<u64> {
+        let Class { chunk, .. } = self.classes[class];
+        // The first place is the last one that becomes empty, so it has an entry.
+        let top = self.chunks.get(chunk as usize)?;
+        (top.height > CROWDED || self.has_one_size(class)).then(|| top.sizes[0].wide())
     }
 
     /// Makes the classes, unless there are some.
@@ -246,6 +313,7 @@ impl<W: Width> Stacks<W> {
         // Pushed one by one. Entries keep no order but that of their classes, so a search may take another one of equal size
         // than before; and divisions are made again where there are still so many regions.
         let mut grown = Stacks::new(size);
+        grown.grain = self.grain;
         let _ = self.visit(0, &mut |Entry { slot, node, .. }| {
             let region = self.chunks[slot as usize / DEPTH].get(slot as usize % DEPTH);
             let slot = grown.push(nodes, region);
@@ -281,6 +349,7 @@ impl<W: Width> Stacks<W> {
     pub(super) fn push(&mut self, nodes: &mut Nodes<W>, region: Listed) -> u32 {
         // The simple idea: write the entry behind the last one of the class's top chunk, and set the bit of the class. All else,
         // a full chunk, a class that is new or divided, says that it has no place and takes the other way.
+        debug_assert_eq!(region.size & self.grain, 0, "a size is a multiple of the grain");
         let class = Classes::class_of(region.size);
         let Some(top) = self.classes.get(class).copied().filter(|top| top.has_place()) else {
             let Listed { offset, size, node, generation } = region;
@@ -322,7 +391,7 @@ impl<W: Width> Stacks<W> {
     /// Adds an entry to a class or part, whose bit is set.
     fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, region: Listed) -> u32 {
         // Each round either writes the entry or comes one step closer to a chunk with a place: down to the part that contains
-        // the size, or to a class that was divided a moment ago, or to a new chunk on top.
+        // the size, or to a class that was divided a moment ago.
         loop {
             let top = self.classes[class];
             let chunk = top.chunk;
@@ -330,21 +399,28 @@ impl<W: Width> Stacks<W> {
                 let part = self.part_of(division, region.size);
                 self.divisions[division].bits |= 1 << part;
                 class = self.part(division, part);
-            } else if top.has_place() {
-                self.classes[class].len += 1;
-                return self.write(chunk, top.len as usize % DEPTH, region);
-            } else if chunk != NONE
-                && self.chunks[chunk as usize].height >= CROWDED
-                && self.width_of(class) > 0
-            {
-                // Of regions that all have one size, the first is as good as any: such a class is never divided, however
-                // many it has.
+            } else if self.is_divided_for(class, top, region.size) {
                 self.divide(nodes, class);
+            } else if top.len() < DEPTH as u32 {
+                self.classes[class].len += 1;
+                return self.write(chunk, top.len() as usize, region);
             } else {
                 let height = if chunk == NONE { 0 } else { self.chunks[chunk as usize].height + 1 };
                 let new = self.take_chunk(class, chunk, height);
-                self.classes[class] = Class { chunk: new, len: self.kept(class, new) };
+                let len = 1 | self.kept(class, new) | self.guard(class, height);
+                self.classes[class] = Class { chunk: new, len };
+                return self.write(new, 0, region);
             }
+        }
+    }
+
+    /// Returns `true` if a class must be divided before another size is pushed to it.
+    fn is_divided_for(&self, class: usize, top: Class, size: u64) -> bool {
+        // Of regions that all have one size, the first is as good as any: such a class is never divided, however many it has.
+        match self.height(top) {
+            ..CROWDED => false,
+            CROWDED => top.len() == DEPTH as u32 && !self.has_one_size(class),
+            _ => self.chunks[top.chunk as usize].sizes[0].wide() != size,
         }
     }
 
@@ -430,12 +506,17 @@ impl<W: Width> Stacks<W> {
         let at = at % DEPTH;
         let chunks = self.chunks.as_mut_slice();
         let top = &mut self.classes[class];
-        top.len -= 1;
         let Class { chunk: top_chunk, len } = *top;
+        let len = len.wrapping_sub(1);
         let last = len as usize % DEPTH;
+        // Of a class that was divided since, the number is above those of all chunks.
+        let Some(top_entries) = chunks.get(top_chunk as usize) else {
+            return self.remove_from_part(nodes, found);
+        };
+        top.len = len;
         // The top entry moves into the place, even where it is the removed one: a branch would be predicted wrongly more
         // often than it saves the copy.
-        let moved = chunks[top_chunk as usize].get(last);
+        let moved = top_entries.get(last);
         let place = &mut chunks[chunk as usize];
         let removed = place.get(at);
         place.set(at, moved);
@@ -443,7 +524,7 @@ impl<W: Width> Stacks<W> {
         entries.sizes[last] = entries.floor;
         nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
         self.len -= 1;
-        if len == 0 {
+        if len & !GUARDED == 0 {
             self.emptied(class, top_chunk);
         } else {
             self.clear_bit_if(len == KEPT, class);
@@ -495,7 +576,8 @@ impl<W: Width> Stacks<W> {
             return self.part_emptied(class);
         }
         // Others are below, all of them full: the next one is the top now.
-        self.classes[class] = Class { chunk: below, len: DEPTH as u32 | self.kept(class, below) };
+        let guard = self.guard(class, self.chunks[below as usize].height);
+        self.classes[class] = Class { chunk: below, len: DEPTH as u32 | self.kept(class, below) | guard };
         self.drop_chunk(chunk);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::nodes::Nodes;
 use super::super::width::{DEPTH, Width};
-use super::{Class, Classes, DIVIDED, GROUP, NONE, Stacks};
+use super::{CROWDED, Chunk, Class, Classes, DIVIDED, Found, GROUP, Listed, NONE, Stacks};
 
 /// The parts of one class.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,19 @@ impl<W: Width> Stacks<W> {
         self.clear_bit_if(true, class);
     }
 
-    /// Divides a class, all chunks of which are full, into parts, and moves its entries there.
+    /// Removes an entry whose chunk names a class that was divided since.
+    #[cold]
+    pub(super) fn remove_from_part(&mut self, nodes: &mut Nodes<W>, found: Found) -> Listed {
+        let Found { mut class, chunk, at } = found;
+        let size = self.chunks[chunk as usize].sizes[at % DEPTH].wide();
+        while let Some(division) = self.classes[class].division() {
+            class = self.part(division, self.part_of(division, size));
+        }
+        self.chunks[chunk as usize].class = class as u32;
+        self.remove_found(nodes, Found { class, ..found })
+    }
+
+    /// Divides a class into parts, and moves its entries there. All of its chunks are full, or all entries have one size.
     #[cold]
     pub(super) fn divide(&mut self, nodes: &mut Nodes<W>, class: usize) {
         // The class 1024 to 1055 in parts of one size each:
@@ -63,8 +75,19 @@ impl<W: Width> Stacks<W> {
                 self.divisions.len() as u32 - 1
             }
         };
-        let Class { chunk, .. } = self.classes[class];
+        let top = self.classes[class];
+        let Class { chunk, .. } = top;
         self.classes[class] = Class { chunk: DIVIDED | index, len: DEPTH as u32 };
+        let Chunk { height, sizes, .. } = &self.chunks[chunk as usize];
+        if *height > CROWDED {
+            // All have one size, and there may be any number of chunks: each goes on naming this class until an entry is removed
+            // from it by its slot.
+            let part = self.part_of(index as usize, sizes[0].wide());
+            self.divisions[index as usize].bits = 1 << part;
+            let part = self.part(index as usize, part);
+            self.classes[part] = Class { chunk, len: top.len() };
+            return;
+        }
         let (least, most) = self.sizes_from(chunk);
         let part = self.part_of(index as usize, least);
         if part == self.part_of(index as usize, most) {

@@ -111,6 +111,9 @@ impl<W: Width> Stacks<W> {
         }
         // A larger region is split only where no chunk of the class has any.
         let mut chunk = top.chunk;
+        if self.only_size(class).is_some_and(|only| only < size) {
+            return None;
+        }
         while chunk != NONE {
             let close = self.closest_of_chunk(class, chunk, size);
             if close.is_some() {
@@ -160,12 +163,12 @@ impl<W: Width> Stacks<W> {
             }
             if entry.size >= size && closest.is_none_or(|closest| entry.size < closest.size) {
                 closest = Some(entry);
-                // A part whose regions all have one size may have any number of them.
                 if entry.size == self.smallest_of(entry.class as usize).max(size) {
                     return Next::End;
                 }
             }
-            if self.width_of(entry.class as usize) == 0 { Next::Class } else { Next::Further }
+            // A class whose regions all have one size may have any number of them.
+            if self.only_size(entry.class as usize).is_some() { Next::Class } else { Next::Further }
         });
         closest.map(Entry::found)
     }
@@ -174,11 +177,11 @@ impl<W: Width> Stacks<W> {
     pub(in crate::algorithm::tlsf) fn largest(&self) -> u64 {
         // In the highest class or part; a class that is not divided has 136 entries at most.
         let Some(class) = self.highest() else { return 0 };
-        if self.width_of(class) == 0 {
-            return self.smallest_of(class);
+        if let Some(only) = self.only_size(class) {
+            return only;
         }
         let mut largest = 0;
-        let _ = self.visit_stack(class, &mut |chunk, len| {
+        let _ = self.visit_stack(class, &mut |_, chunk, len| {
             let sizes = &self.chunks[chunk as usize].sizes[..len as usize];
             largest = sizes.iter().fold(largest, |largest, size| largest.max(size.wide()));
             Next::Further
@@ -188,7 +191,8 @@ impl<W: Width> Stacks<W> {
 
     /// Returns an upper bound of the largest size, at most 1/32 too large. O(1).
     pub(in crate::algorithm::tlsf) fn largest_at_most(&self) -> u64 {
-        self.highest().map_or(0, |class| self.smallest_of(class) + ((1 << self.width_of(class)) - 1))
+        let Some(class) = self.highest() else { return 0 };
+        self.only_size(class).unwrap_or_else(|| self.smallest_of(class) + ((1 << self.width_of(class)) - 1))
     }
 
     /// Returns such a bound, sooner and not as close.
@@ -236,13 +240,18 @@ impl<W: Width> Stacks<W> {
         from: u64,
         visit: &mut impl FnMut(Entry) -> Next,
     ) -> ControlFlow<()> {
-        self.visit_chunks(from, &mut |chunk, len| self.visit_entries(chunk, len, visit))
+        self.visit_chunks(from, &mut |class, chunk, len| self.visit_entries(class, (chunk, len), visit))
     }
 
-    pub(super) fn visit_entries(&self, chunk: u32, len: u32, visit: &mut impl FnMut(Entry) -> Next) -> Next {
+    pub(super) fn visit_entries(
+        &self,
+        class: usize,
+        (chunk, len): (u32, u32),
+        visit: &mut impl FnMut(Entry) -> Next,
+    ) -> Next {
         // From the top on: what was freed last is the most likely to be in a cache.
         for at in (0..len).rev() {
-            match visit(self.entry(chunk * DEPTH as u32 + at)) {
+            match visit(Entry { class: class as u32, ..self.entry(chunk * DEPTH as u32 + at) }) {
                 Next::Further => {}
                 other => return other,
             }
@@ -250,11 +259,11 @@ impl<W: Width> Stacks<W> {
         Next::Further
     }
 
-    /// Calls `visit` with the chunks of all classes from that of a size on, and their numbers of entries.
+    /// Calls `visit` with all classes and parts from that of a size on, their chunks, and their numbers of entries.
     pub(super) fn visit_chunks(
         &self,
         from: u64,
-        visit: &mut impl FnMut(u32, u32) -> Next,
+        visit: &mut impl FnMut(usize, u32, u32) -> Next,
     ) -> ControlFlow<()> {
         let mut next = self.first_from(Classes::class_of(from));
         while let Some(class) = next {
@@ -268,7 +277,7 @@ impl<W: Width> Stacks<W> {
         &self,
         class: usize,
         from: u64,
-        visit: &mut impl FnMut(u32, u32) -> Next,
+        visit: &mut impl FnMut(usize, u32, u32) -> Next,
     ) -> ControlFlow<()> {
         let Some(division) = self.classes[class].division() else { return self.visit_stack(class, visit) };
         let Division { mut bits, smallest, .. } = self.divisions[division];
@@ -286,13 +295,13 @@ impl<W: Width> Stacks<W> {
     pub(super) fn visit_stack(
         &self,
         class: usize,
-        visit: &mut impl FnMut(u32, u32) -> Next,
+        visit: &mut impl FnMut(usize, u32, u32) -> Next,
     ) -> ControlFlow<()> {
         let top = self.classes[class];
         // The top chunk may have any number of entries; those below it are full.
         let (mut chunk, mut len) = (top.chunk, top.len());
         while chunk != NONE {
-            match visit(chunk, len) {
+            match visit(class, chunk, len) {
                 Next::Further => {}
                 Next::Class => return ControlFlow::Continue(()),
                 Next::End => return ControlFlow::Break(()),
