@@ -8,7 +8,7 @@ use allotment::device::{
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
-use allotment::memory::{BudgetPolicy, CreatePoolError, Dedicated, NewBlocks};
+use allotment::memory::{BudgetPolicy, BufferPieces, CreatePoolError, Dedicated, NewBlocks};
 use allotment::{Alignment, Allocation, AllocationError, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{
@@ -466,6 +466,26 @@ fn what_the_gpu_has_finished_with_is_destroyed_before_the_driver_is_asked_for_mo
         assert!(peak <= 512 * MIB, "{how}: {peak} bytes at once");
         assert_eq!(device.validation_errors(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn buffers_whose_pieces_are_all_gone_make_room_for_another_resource() {
+    let mut small = profile("discrete-no-bar");
+    small.heaps[0].size = 64 * MIB;
+    let device = SimulatedGpu::new(small);
+    let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("of pieces");
+    let pieces = BufferPieces::new(gpu.memory(), BufferDesc::new(8 * MIB), options);
+    let all: Vec<_> = (0..14).map(|_| pieces.create(4 * MIB, Alignment::ONE).unwrap()).collect();
+    assert_eq!(pieces.statistics().page_bytes, 56 * MIB);
+    drop(all);
+    let texture = MemoryUsage::GpuOnly.with_name("texture");
+    let other = gpu.create_buffer(&BufferDesc::new(48 * MIB), &texture).unwrap();
+    assert_eq!(other.info().memory_type, DEVICE_TYPE, "one page is kept, and the others are gone");
+    assert_eq!(pieces.statistics().page_bytes, 8 * MIB);
+    drop((other, pieces));
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
 }
 
 #[test]

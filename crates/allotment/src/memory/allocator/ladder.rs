@@ -51,17 +51,20 @@ use crate::memory::request::Remembered;
 use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
+/// The types that wait in a deletion queue for the memory and the resources of an allocator.
+pub(crate) type TypesOfResources = [TypeId; 5];
+
 /// The deletion queues in which resources of an allocator wait for the GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Reclaimable {
-    queues: Mutex<Vec<(WeakDeletionQueue, [TypeId; 4])>>,
+    queues: Mutex<Vec<(WeakDeletionQueue, TypesOfResources)>>,
     /// There is a queue. Read without the lock, since an allocator that is used alone has none.
     any: AtomicBool,
 }
 
 impl Reclaimable {
     /// Adds a deletion queue, which is not kept alive, and the types of the resources in it.
-    pub(crate) fn add(&self, queue: &DeletionQueue, types: [TypeId; 4]) {
+    pub(crate) fn add(&self, queue: &DeletionQueue, types: TypesOfResources) {
         let queue = queue.downgrade();
         let mut queues = locked(&self.queues);
         queues.retain(|(queue, _)| queue.is_open());
@@ -106,7 +109,12 @@ impl<D: Device> Allocator<D> {
         let queue = |at: usize| locked(&self.reclaimable.queues).get(at).cloned();
         let mut any = false;
         for (queue, types) in (0..).map_while(queue) {
-            any |= queue.reclaim_types(&types).is_some_and(|reclaimed| reclaimed.count != 0);
+            let reclaim = || queue.reclaim_types(&types).is_some_and(|reclaimed| reclaimed.count != 0);
+            // Twice, since the last piece of a buffer retires that buffer.
+            if reclaim() {
+                reclaim();
+                any = true;
+            }
         }
         any
     }

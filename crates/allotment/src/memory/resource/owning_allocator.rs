@@ -4,6 +4,7 @@ use core::any::TypeId;
 use std::sync::Arc;
 
 use super::create::New;
+use super::pieces::PieceRange;
 use super::placed::Kept;
 use super::{
     Allocations, Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, OwnedAllocation,
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
-use crate::memory::allocator::{Allocator, make_known};
+use crate::memory::allocator::{Allocator, TypesOfResources, make_known};
 use crate::memory::request::{AllocationRequest, Moves};
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, WrongAllocator};
@@ -56,13 +57,13 @@ impl<D: Device> Clone for OwningAllocator<D> {
     }
 }
 
-/// Returns the types that wait in a deletion queue for the memory and the resources of an allocator.
-fn types_of_resources<D: Device>() -> [TypeId; 4] {
+fn types_of_resources<D: Device>() -> TypesOfResources {
     [
         TypeId::of::<Unique<D, Buffers>>(),
         TypeId::of::<Unique<D, Images>>(),
         TypeId::of::<Unique<D, Allocations>>(),
         TypeId::of::<Arc<Kept<D>>>(),
+        TypeId::of::<PieceRange<D>>(),
     ]
 }
 
