@@ -268,9 +268,12 @@ pub(crate) struct ThreadsArgs {
 
 #[derive(Debug, Parser)]
 pub(crate) struct GrowthArgs {
-    /// Run only the part with this name: `calls` or `waits`
+    /// Run only the part with this name: `calls`, `waits` or `pieces`
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
+    /// Small buffers, and pieces of larger ones
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) small: u32,
     /// Pools, idle ones and such in use
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) pools: u32,

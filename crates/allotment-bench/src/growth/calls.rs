@@ -6,9 +6,8 @@ use allotment::device::{MemoryDesc, MemoryDevice as _, MemoryTypeIndex};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::{MemoryUsage, PoolDesc, Requirements};
 
-use super::{allocate, allocator, device, micros, setup};
+use super::{allocate, allocator, device, micros, setup, timed};
 use crate::args::GrowthArgs;
-use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
 use crate::host_heap;
 use crate::rng::Rng;
@@ -49,12 +48,6 @@ fn row(what: &str, mut times: Vec<Duration>) {
 
 fn bytes_row(what: &str, bytes: u64) {
     say!("{what:<56} {bytes:>10} B");
-}
-
-fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
-    let began = thread_cpu_time();
-    let result = call();
-    (thread_cpu_time() - began, result)
 }
 
 fn frame_ends(pools: u32) -> Result<Vec<Duration>, Failure> {

@@ -8,9 +8,11 @@
 //!   calls   frame ends with idle pools, operations and frame ends with pools in use, the host memory of a pool, a trim, a
 //!           request among many blocks, the first lowest offset among many ranges
 //!   waits   each report, while another thread allocates and frees
+//!   pieces  small buffers where the API places each at a multiple of 64 KiB, and pieces of larger ones
 //! ```
 
 mod calls;
+mod pieces;
 mod waits;
 
 use core::fmt::Display;
@@ -22,6 +24,7 @@ use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryU
 use allotment_suballoc::FitStrategy;
 
 use crate::args::GrowthArgs;
+use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
 
 const NAME: &str = "allotment";
@@ -33,6 +36,9 @@ pub(crate) fn run(args: &GrowthArgs) -> Result<(), Failure> {
     }
     if chosen("waits") {
         waits::run(args)?;
+    }
+    if chosen("pieces") {
+        pieces::run(args)?;
     }
     Ok(())
 }
@@ -66,6 +72,12 @@ fn allocate(allocator: &Allocator<SimulatedGpu>, size: u64) -> Result<Allocation
     allocator.allocate(&Requirements::new(size), &MemoryUsage::GpuOnly.into()).map_err(setup)
 }
 
+fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
+    let began = thread_cpu_time();
+    let result = call();
+    (thread_cpu_time() - began, result)
+}
+
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
@@ -88,6 +100,8 @@ mod tests {
             "300",
             "--live",
             "2000",
+            "--small",
+            "100",
             "--wait-ms",
             "20",
         ];
