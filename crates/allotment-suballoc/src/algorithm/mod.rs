@@ -10,7 +10,7 @@ mod tlsf;
 use core::fmt;
 
 use crate::read_ahead::Reach;
-use crate::{AllocateError, CreateError, GrowError, MAX_SIZE, Request};
+use crate::{AllocateError, CreateError, GrowError, MAX_SIZE, Request, SizeClasses};
 
 use buddy::Buddy;
 use linear::Linear;
@@ -42,6 +42,14 @@ impl fmt::Display for Algorithm {
             Self::Linear => "linear",
         })
     }
+}
+
+/// Returns the class of a size of at least 2^`from_log2` units, of 64 from there on, eight an octave; the last one is that of all
+/// larger sizes.
+#[inline]
+fn coarse_class(size: u64, from_log2: u32) -> usize {
+    type Coarse = SizeClasses<3>;
+    (Coarse::class_of(size) - Coarse::class_of(1 << from_log2)).min(63)
 }
 
 /// The index of no region.
@@ -142,9 +150,11 @@ pub(crate) trait Ranges {
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError>;
     /// Returns the size of the free region that serves the request.
     fn room_for(&self, request: &Request) -> Option<u64>;
-    /// Returns a size that this region has at least, if any may serve the request: in O(1), where that is possible.
-    fn room_at_least(&self, request: &Request) -> Option<u64> {
-        self.room_for(request)
+    /// Returns [`VirtualBlock::free_size_classes`](crate::VirtualBlock::free_size_classes).
+    fn free_size_classes(&self, from_log2: u32) -> u64 {
+        // All that may be.
+        let largest = self.largest_free_at_most();
+        if largest >> from_log2 == 0 { 0 } else { u64::MAX >> (63 - coarse_class(largest, from_log2)) }
     }
     /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
     /// `limit`.
@@ -318,7 +328,7 @@ impl Ranges for Engine {
 
     forward! {
         fn room_for(&self, request: &Request) -> Option<u64>;
-        fn room_at_least(&self, request: &Request) -> Option<u64>;
+        fn free_size_classes(&self, from_log2: u32) -> u64;
         fn largest_free(&self) -> u64;
         #[inline]
         fn largest_free_at_most(&self) -> u64;

@@ -210,30 +210,36 @@ impl<T> VirtualBlock<T> {
         self.engine.room_for(request)
     }
 
-    /// Returns a size that [`room_for`](Self::room_for) does not fall short of. `None` where that returns `None` for sure. Tells
-    /// which of several blocks need not be searched: O(1) in blocks of [`Algorithm::Tlsf`], in others as much as the search.
+    /// Returns which sizes the free ranges have, of 64 classes from that of 2^`from_log2` units on: for an allocator over
+    /// several blocks, which learns by it which of them need not be searched for the closest fit.
+    ///
+    /// Bit *i* stands for the class of [`SizeClasses<3>`](crate::SizeClasses) that is *i* behind that of 2^`from_log2`, the last bit
+    /// for all larger ones as well. Where a bit is 0, no free range has such a size. O(1); in blocks of another algorithm than
+    /// [`Algorithm::Tlsf`] all bits up to that of [`largest_free_at_most`](Self::largest_free_at_most).
     ///
     /// ```
-    /// use allotment_suballoc::{Request, VirtualBlock};
+    /// use allotment_suballoc::{Request, SizeClasses, VirtualBlock};
     ///
-    /// let block = VirtualBlock::<()>::new(1000, Default::default())?;
-    /// let request = Request::new(300);
-    /// let (least, room) = (block.room_at_least(&request), block.room_for(&request));
-    /// assert!(least <= room, "the search that costs more need not be made in a block whose least is more than another's room");
-    /// assert_eq!(block.room_at_least(&Request::new(1001)), None);
+    /// let mut block = VirtualBlock::new(1000, Default::default())?;
+    /// let hole = block.allocate(Request::new(100), ())?;
+    /// block.allocate(Request::new(300), ())?;
+    /// block.free(hole.handle)?;
+    /// let class = |size| SizeClasses::<3>::class_of(size) - SizeClasses::<3>::class_of(64);
+    /// assert_eq!(block.free_size_classes(6), 1 << class(100) | 1 << class(600));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `from_log2` is below 5 or above 40.
     #[must_use]
     #[inline]
-    pub fn room_at_least(&self, request: &Request) -> Option<u64> {
-        if request.size == 0 || request.size > MAX_SIZE || self.engine.is_full() {
-            return None;
-        }
-        // Nearly all blocks are of this kind: the others are a call away.
-        match &self.engine {
-            Engine::Tlsf(ranges) => ranges.room_at_least(request),
-            other => other.room_at_least(request),
-        }
+    pub fn free_size_classes(&self, from_log2: u32) -> u64 {
+        assert!(
+            (5..=40).contains(&from_log2),
+            "classes of an eighth begin with 2^5 units, and none is beyond every size"
+        );
+        self.engine.free_size_classes(from_log2)
     }
 
     fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<Taken, AllocateError> {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use allotment_suballoc::{
     Algorithm, Alignment, AllocateError, Compaction, CompactionError, FitStrategy, GrowError, Handle,
-    HandleError, MAX_SIZE, Region, RegionKind, Request, ResizeError, StackSide, VirtualBlock,
+    HandleError, MAX_SIZE, Region, RegionKind, Request, ResizeError, SizeClasses, StackSide, VirtualBlock,
 };
 
 /// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
@@ -286,6 +286,21 @@ impl Pair {
         holes
     }
 
+    /// Checks what the block says of the sizes of its free ranges, one of which has `room`.
+    fn check_size_classes(&self, room: u64) {
+        // Blocks have up to 2^23 units: of those from 2^16 on, none is beyond the classes.
+        for from_log2 in [5, 16] {
+            let class = |size| SizeClasses::<3>::class_of(size) - SizeClasses::<3>::class_of(1 << from_log2);
+            let mark = |size: u64| if size >> from_log2 == 0 { 0 } else { 1_u64 << class(size).min(63) };
+            let classes = self.block.free_size_classes(from_log2);
+            if self.block.algorithm() == Algorithm::Tlsf {
+                let expected = self.holes().iter().fold(0, |marks, hole| marks | mark(hole.1 - hole.0));
+                assert_eq!(classes, expected, "from 2^{from_log2} on");
+            }
+            assert_eq!(classes & mark(room), mark(room), "a free range has {room}");
+        }
+    }
+
     fn allocate(&mut self, request: Request) -> bool {
         self.count += 1;
         let data = self.count;
@@ -294,8 +309,7 @@ impl Pair {
         let holes = (self.block.algorithm() == Algorithm::Tlsf)
             .then(|| (self.holes(), self.block.room_for(&request)));
         if let Some(room) = self.block.room_for(&request) {
-            let least = self.block.room_at_least(&request);
-            assert!(least.is_some_and(|least| least <= room), "{least:?} of {room} for {request:?}");
+            self.check_size_classes(room);
         }
         match self.block.allocate(request, data) {
             Ok(allocation) => {

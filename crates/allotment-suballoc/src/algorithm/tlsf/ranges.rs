@@ -6,7 +6,7 @@ use super::search::Search;
 use super::stacks::Choice;
 use super::{LAST_EPOCH, Tlsf, Width};
 use crate::algorithm::{Place, Ranges, Taken};
-use crate::algorithm::{State, Tally};
+use crate::algorithm::{State, Tally, coarse_class};
 use crate::read_ahead::Reach;
 use crate::{Algorithm, AllocateError, FitStrategy, GrowError, Request, StackSide};
 
@@ -70,13 +70,11 @@ impl<W: Width> Ranges for Tlsf<W> {
     }
 
     #[inline]
-    fn room_at_least(&self, &Request { size, .. }: &Request) -> Option<u64> {
-        // Whatever the search finds is listed in no lower class, or is the last region.
-        let last = Some(self.last_size()).filter(|&last| last >= size);
-        match self.stacks.least_room(size) {
-            Some(listed) => Some(last.map_or(listed, |last| listed.min(last))),
-            None => last,
-        }
+    fn free_size_classes(&self, from_log2: u32) -> u64 {
+        // The last region is not listed.
+        let last = self.last_size();
+        let last = if last >> from_log2 == 0 { 0 } else { 1 << coarse_class(last, from_log2) };
+        last | self.stacks.coarse_classes(from_log2)
     }
 
     fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {

@@ -181,8 +181,8 @@ impl<D: Device> Allocator<D> {
     }
 
     fn place_ordinary(&self, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
-        // Larger ones may have memory of their own, which depends on what the pool has.
-        let most = LARGEST_WAITING.max(self.desc().block_sizes.smallest);
+        // Larger ones have dedicated memory, whatever the pool has.
+        let most = LARGEST_WAITING.max(self.desc().block_sizes.most_shared());
         if request.requirements.size > most || !request.is_ordinary() {
             return None;
         }

@@ -32,6 +32,7 @@ impl<D: Device> BlockSet<D> {
             if let Some(summary) = summary {
                 assert_eq!(summary.free, block.ranges.statistics().free);
                 assert_eq!(summary.largest_free_at_most, block.ranges.free_and_largest().1);
+                assert!(summary.knows(block), "the sizes are forgotten when the block changes");
             }
             counted.block_bytes += block.memory.size();
             counted.allocations += block.live;

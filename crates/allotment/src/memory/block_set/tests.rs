@@ -3,7 +3,7 @@
 use super::VISITS;
 use crate::device::simulated::{Profile, SimulatedGpu};
 use crate::memory::BlockSizes;
-use crate::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use crate::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 const KIB: u64 = 1 << 10;
 
@@ -75,4 +75,33 @@ fn a_free_that_empties_a_block_looks_at_few_of_those_that_are_empty() {
     let visits = visits(|| drop(allocator.free_many(allocations)));
     assert!(allocator.statistics().blocks > 1000, "they are kept for a while");
     assert!(visits < 20 * 2000, "{visits}");
+}
+
+#[test]
+fn large_requests_take_the_block_in_which_they_fit_most_closely() {
+    // Each search is compared with the simple one, in `place_in_shared`.
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    let allocator = Allocator::new(device, AllocatorDesc::default()).unwrap();
+    let (mut live, mut step) = (Vec::new(), 1_u64);
+    let mut random = |below: u64| {
+        step = step.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (step >> 33) % below
+    };
+    for round in 0..6000 {
+        if live.len() > 300 || (round > 400 && random(2) == 0 && !live.is_empty()) {
+            let at = random(live.len() as u64) as usize;
+            allocator.free(live.swap_remove(at)).unwrap();
+        }
+        // From 256 KiB to 16 MiB, and some that change a block but are not compared.
+        let octaves = 10 + random(5);
+        let size = (1 + random(1 << octaves)) * KIB;
+        let alignment = Alignment::new(1 << random(17)).unwrap();
+        let requirements = Requirements::new(size).with_alignment(alignment);
+        live.push(allocator.allocate(&requirements, &MemoryUsage::GpuOnly.into()).unwrap());
+        if round % 500 == 0 {
+            allocator.check_invariants();
+        }
+    }
+    assert!(allocator.statistics().blocks > 64, "in several groups");
+    drop(allocator.free_many(live));
 }

@@ -111,6 +111,11 @@ impl BlockSize {
 }
 
 impl BlockSizes {
+    /// Returns the size above which no request shares a block, unless it asks for that.
+    pub(in crate::memory) fn most_shared(&self) -> u64 {
+        (self.largest / self.dedicated_threshold_divisor).max(self.smallest)
+    }
+
     /// True when `size` bytes are too large for a block of `block_size`, so that the request gets dedicated memory.
     ///
     /// The threshold is a part of the block, since few requests that are nearly as large as a block fill it well:
@@ -122,6 +127,20 @@ impl BlockSizes {
 }
 
 impl<D: Device> PoolState<D> {
+    /// True where a request of `size` shares blocks, unless it asks for dedicated memory or its resource needs that. Where memory
+    /// objects are scarce, larger ones share blocks as well.
+    #[inline]
+    pub(super) fn shares_blocks(&self, set: usize, size: u64) -> bool {
+        size <= self.sets[set].always_shared || self.is_part_of_next_block(set, size)
+    }
+
+    #[inline(never)]
+    fn is_part_of_next_block(&self, set: usize, size: u64) -> bool {
+        let BlockSize::Growing(sizes) = self.rules.sizing else { return false };
+        let automatic = self.rules.dedicated == Dedicated::Automatic;
+        automatic && size <= self.next_block_size(set) / sizes.dedicated_threshold_divisor
+    }
+
     /// True where a request that wants a block of this role may use room in a shared block.
     ///
     /// A large request takes room that is there: memory of its own would be added to that room, which often no other

@@ -94,7 +94,7 @@ impl<D: Device> PoolState<D> {
         request: &AllocationRequest<'_>,
     ) -> Option<RecordInUse> {
         // What this leaves out decides nothing for such requests: which role they have, which spare blocks may serve them.
-        if size > self.sets[set].always_shared {
+        if !self.shares_blocks(set, size) {
             return None;
         }
         self.wake();

@@ -49,10 +49,25 @@ impl<W: Width> Stacks<W> {
         self.first_from(Classes::class_of(size))
     }
 
-    /// Returns a size that no entry which holds `size` units is smaller than. `None` where there is no such entry.
-    #[inline]
-    pub(in crate::algorithm::tlsf) fn least_room(&self, size: u64) -> Option<u64> {
-        self.first_class(size).map(|class| Classes::smallest(class).max(size))
+    /// Returns which coarse classes have entries, of the eight octaves from 2^`from_log2` units on; bit 63 stands for all that
+    /// are larger as well.
+    pub(in crate::algorithm::tlsf) fn coarse_classes(&self, from_log2: u32) -> u64 {
+        // A group is an octave, and four classes of it are one coarse class.
+        let first = Classes::class_of(1 << from_log2) / GROUP;
+        let mut coarse = 0;
+        let mut octaves = self.groups >> first & 0xff;
+        while octaves != 0 {
+            let octave = octaves.trailing_zeros() as usize;
+            octaves &= octaves - 1;
+            let mut word = self.words[(first + octave) % GROUPS];
+            // abcd efgh … ─► ...x ...y … ─► xy…: each step halves the distance of the bits that stand for four.
+            word = (word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111;
+            word = (word | word >> 3) & 0x0303_0303;
+            word = (word | word >> 6) & 0x000f_000f;
+            coarse |= u64::from((word | word >> 12) & 0xff) << (8 * octave);
+        }
+        let larger = self.groups >> (first + 8) != 0;
+        coarse | u64::from(larger) << 63
     }
 
     /// Returns the first class that has entries all of which have `size` units.
