@@ -112,6 +112,9 @@ pub(crate) struct TracesArgs {
     /// Replay generated traffic instead: a trace of each kind for each of these seeds
     #[arg(long, value_name = "SEED", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,
+    /// Only the kinds of generated traffic with this in their name
+    #[arg(long, value_name = "PART", default_value = "", hide_default_value = true, requires = "seeds")]
+    pub(crate) only: String,
     /// Write the generated traces into this directory as well, for `allotment compare`
     #[arg(long, value_name = "DIR", requires = "seeds")]
     pub(crate) write: Option<PathBuf>,

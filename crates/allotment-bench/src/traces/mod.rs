@@ -45,7 +45,7 @@ pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
     let sources = if args.seeds.is_empty() {
         sources(&args.traces)?
     } else {
-        generated_sources(&args.seeds, args.write.as_deref())?
+        generated_sources(&args.seeds, &args.only, args.write.as_deref())?
     };
     for source in sources {
         let mut of_trace = [

@@ -37,10 +37,14 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     paths.iter().map(open).collect()
 }
 
-/// Generates a trace of each kind and seed; writes them as well, if there is a directory for them.
-pub(super) fn generated_sources(seeds: &[u64], directory: Option<&Path>) -> Result<Vec<Source>, Failure> {
+/// Generates a trace of each seed and each kind with `only` in its name; writes them as well, if there is a directory for them.
+pub(super) fn generated_sources(
+    seeds: &[u64],
+    only: &str,
+    directory: Option<&Path>,
+) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
-    for kind in Traffic::ALL {
+    for kind in Traffic::ALL.into_iter().filter(|kind| kind.name().contains(only)) {
         for &seed in seeds {
             let title = format!("{}-{seed}", kind.name());
             if let Some(directory) = directory {

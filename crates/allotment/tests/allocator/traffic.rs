@@ -1,7 +1,7 @@
 //! What a pool decides from its own traffic: sizes of blocks, and which freed memory is worth keeping.
 
-use allotment::Allocation;
 use allotment::memory::blocks::BlockSizes;
+use allotment::{Alignment, Allocation};
 
 use crate::rig::{AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, profile, wanted_in};
 
@@ -109,4 +109,66 @@ fn memory_of_sizes_that_are_used_in_turns_is_kept_once_they_came_back() {
         }
     }
     assert!(last < 6, "frame {last} still called the driver");
+}
+
+/// Requests `size` bytes that are aligned to 64 KiB.
+fn allocate_aligned(rig: &Rig, size: u64) -> Allocation {
+    let mut wanted = wanted_in(size, DEVICE_TYPE);
+    wanted.requirements.alignment = Alignment::new(64 * KIB).unwrap();
+    rig.allocate_wanted(&wanted).unwrap()
+}
+
+#[test]
+fn the_place_of_an_aligned_request_serves_the_next_of_them_and_no_small_one() {
+    let rig = Rig::new(DISCRETE);
+    let mut live: Vec<_> = (0..4).map(|_| allocate_aligned(&rig, 4000)).collect();
+    live.extend((0..8).map(|_| allocate(&rig, 4096)));
+    let offset = |allocation: &Allocation| rig.location(allocation).unwrap().offset;
+    let place = offset(&live[1]);
+    rig.free(live.swap_remove(1)).unwrap();
+    let small = allocate(&rig, 4096);
+    assert_ne!(offset(&small), place, "it fits exactly");
+    let next = allocate_aligned(&rig, 300);
+    assert_eq!(offset(&next), place, "it is smaller, and fits");
+    live.extend([small, next]);
+    rig.free_all(live);
+}
+
+#[test]
+fn the_places_of_aligned_requests_are_free_where_nothing_else_is() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = BlockSizes::fixed(MIB));
+    let aligned: Vec<_> = (0..16).map(|_| allocate_aligned(&rig, 4096)).collect();
+    let between: Vec<_> = (0..16).map(|_| allocate(&rig, 60 * KIB)).collect();
+    let first = rig.memory_of(&aligned[0]);
+    assert!(aligned.iter().chain(&between).all(|it| rig.memory_of(it) == first), "the block is full");
+    rig.free_all(aligned);
+    let small: Vec<_> = (0..16).map(|_| allocate(&rig, 4096)).collect();
+    assert!(small.iter().all(|it| rig.memory_of(it) == first));
+    rig.free_all(between);
+    rig.free_all(small);
+}
+
+#[test]
+fn alignment_is_not_paid_twice_where_small_requests_come_and_go_between_aligned_ones() {
+    let (rig, mut rng) = (Rig::new(DISCRETE), 7_u64);
+    let mut random = |below: u64| {
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (rng >> 33) % below
+    };
+    let (mut live, mut aligned, mut most_aligned) = (Vec::new(), 0_u64, 0);
+    for at in 0..12_000 {
+        if at >= 2000 {
+            let (is_aligned, allocation) = live.swap_remove(random(2000) as usize);
+            rig.free(allocation).unwrap();
+            aligned -= u64::from(is_aligned);
+        }
+        let (is_aligned, size) = (random(4) == 0, 256 + random(8 * KIB - 256));
+        let allocation = if is_aligned { allocate_aligned(&rig, size) } else { allocate(&rig, size) };
+        live.push((is_aligned, allocation));
+        aligned += u64::from(is_aligned);
+        most_aligned = most_aligned.max(aligned);
+    }
+    let (reserved, least) = (rig.statistics().block_bytes, most_aligned * 64 * KIB);
+    assert!(reserved <= least + least / 8 + 4 * MIB, "{reserved} for {least}");
+    rig.free_all(live.into_iter().map(|(_, allocation)| allocation));
 }

@@ -11,10 +11,13 @@
 //! | `documents` | an editor: documents of layers and tiles, an undo history, exports that take much memory for a moment | yes |
 //! | `batches` | inference in batches of random size: activations that are freed in the reverse order, workspaces, caches | no |
 //! | `churn` | sizes spread over the octaves, each lifetime random, live bytes that rise and fall | no |
+//! | `aligned` | small buffers, of which a quarter is aligned to 64 KiB, each lifetime random | no |
+//! | `drifting` | buffers whose sizes drift up or down, each lifetime random | no |
 //!
 //! Sizes and lifetimes come from the seed by `SplitMix64` and plain arithmetic, so that a trace is the same on every machine.
 
 mod games;
+mod packing;
 mod tools;
 mod writer;
 
@@ -32,11 +35,21 @@ pub(crate) enum Traffic {
     Documents,
     Batches,
     Churn,
+    Aligned,
+    Drifting,
 }
 
 impl Traffic {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Streaming, Self::Levels, Self::Ui, Self::Documents, Self::Batches, Self::Churn];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Streaming,
+        Self::Levels,
+        Self::Ui,
+        Self::Documents,
+        Self::Batches,
+        Self::Churn,
+        Self::Aligned,
+        Self::Drifting,
+    ];
 
     /// Returns the name of the kind, as it begins the title of a trace.
     pub(crate) fn name(self) -> &'static str {
@@ -47,6 +60,8 @@ impl Traffic {
             Self::Documents => "documents",
             Self::Batches => "batches",
             Self::Churn => "churn",
+            Self::Aligned => "aligned",
+            Self::Drifting => "drifting",
         }
     }
 
@@ -64,6 +79,8 @@ impl Traffic {
             Self::Documents => tools::documents(&mut out),
             Self::Batches => tools::batches(&mut out),
             Self::Churn => tools::churn(&mut out),
+            Self::Aligned => packing::aligned(&mut out),
+            Self::Drifting => packing::drifting(&mut out),
         }
         out.into_text()
     }
@@ -98,7 +115,9 @@ mod tests {
                 assert!((1_000..60_000).contains(&trace.allocations()), "{what}");
                 assert!(trace.frees() * 4 > trace.allocations() * 3, "{what}");
                 assert!((8 << 20..8 << 30).contains(&trace.peak_live_bytes()), "{what}");
-                assert_eq!(trace.frames() == 0, matches!(kind, Traffic::Batches | Traffic::Churn), "{what}");
+                let framed =
+                    matches!(kind, Traffic::Streaming | Traffic::Levels | Traffic::Ui | Traffic::Documents);
+                assert_eq!(trace.frames() != 0, framed, "{what}");
             }
         }
     }

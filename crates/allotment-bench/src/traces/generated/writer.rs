@@ -34,7 +34,11 @@ impl Writer {
 
     /// Allocates a resource, with the size rounded up to its alignment.
     fn allocate(&mut self, size: u64, alignment: u64, kind: &str) -> Live {
-        let (id, size) = (self.next, size.max(1).next_multiple_of(alignment));
+        self.allocate_unrounded(size.max(1).next_multiple_of(alignment), alignment, kind)
+    }
+
+    fn allocate_unrounded(&mut self, size: u64, alignment: u64, kind: &str) -> Live {
+        let id = self.next;
         self.next += 1;
         self.live += size;
         // A `String` takes everything.
@@ -51,6 +55,12 @@ impl Writer {
     /// Allocates a buffer in device memory.
     pub(super) fn buffer(&mut self, size: u64) -> Live {
         self.allocate(size, 256, "buffer,")
+    }
+
+    /// Allocates a buffer in device memory whose offset has to be a multiple of `alignment`.
+    pub(super) fn aligned_buffer(&mut self, size: u64, alignment: u64) -> Live {
+        let size = size.next_multiple_of(256);
+        self.allocate_unrounded(size, alignment, "buffer,")
     }
 
     /// Allocates a buffer that the CPU writes and the GPU copies from: usage `TRANSFER_SRC`.

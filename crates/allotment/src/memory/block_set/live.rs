@@ -1,6 +1,6 @@
 //! Live allocations: what is counted when one begins and ends in a block, and ranges that wait in quick lists.
 
-use allotment_suballoc::{Algorithm, Reach};
+use allotment_suballoc::{Algorithm, Alignment, Reach};
 
 use super::order::BlockOrder;
 use super::{Block, BlockRange, BlockSet, Sizes};
@@ -127,11 +127,15 @@ impl<D: Device> BlockSet<D> {
         record: u32,
         (index, offset): (u32, u64),
         sizes: Sizes,
+        alignment: Alignment,
     ) -> bool {
         let Some(block) = self.blocks.get_mut(index) else { return false };
         // The free of a block's last allocation takes the full path, which notes that the block is empty; and no range of
         // a closed block may wait. The push is last, since it changes the lists.
-        if block.live == 1 || block.is_closed() || !self.quick.push(record, offset, sizes.occupied) {
+        if block.live == 1
+            || block.is_closed()
+            || !self.quick.push(record, offset, (sizes.occupied, alignment))
+        {
             return false;
         }
         // As in `vacate`, whose branch for an empty block is not needed here. A waiting range counts as free.
@@ -151,10 +155,10 @@ impl<D: Device> BlockSet<D> {
         &mut self,
         record: u32,
         (index, offset): (u32, u64),
-        sizes: Sizes,
+        (sizes, alignment): (Sizes, Alignment),
         now: u64,
     ) -> bool {
-        self.quick.push(record, offset, sizes.occupied) && self.vacate(index, sizes, now)
+        self.quick.push(record, offset, (sizes.occupied, alignment)) && self.vacate(index, sizes, now)
     }
 
     /// Counts what a block calls padding, after its ranges have changed: that of a buddy block is rounding to whole cells.

@@ -16,9 +16,11 @@
 //! | `search.rs`, `order.rs` | which block has room for a request |
 //! | `live.rs` | what is counted when an allocation begins and ends |
 //! | `empty.rs` | empty blocks: reused, shared, lent or freed |
+//! | `quick_lists.rs`, `aligned_lists.rs` | freed ranges that wait for the next request of about their size, or of their alignment |
 //! | `history.rs` | which large sizes came back |
 //! | `relocate.rs` | closed blocks and the moves out of them |
 
+mod aligned_lists;
 mod emptied_blocks;
 mod empty;
 mod history;
@@ -45,6 +47,7 @@ pub use self::emptied_blocks::EmptiedBlocks;
 pub(super) use self::empty::{EmptyBlock, SpareCriteria};
 
 // Freed ranges that wait for a request of their size, and the large sizes that came back.
+pub(super) use self::aligned_lists::{MOST_ALIGNED, is_aligned_coarsely, round_up};
 pub(super) use self::history::SizeHistory;
 pub(super) use self::quick_lists::{DEPTH, MOST_WAITING, QuickLists};
 

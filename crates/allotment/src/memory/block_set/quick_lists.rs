@@ -28,6 +28,7 @@
 //! the time. A program that goes on as before keeps the ranges that it reuses. (Bonwick and Adams trim magazines by the
 //! same measure in "Magazines and Vmem", 2001.)
 
+use super::aligned_lists::{AlignedLists, is_aligned_coarsely, round_up};
 use crate::memory::request::LARGEST_WAITING;
 use allotment_suballoc::{Alignment, SizeClasses};
 
@@ -43,6 +44,9 @@ pub(crate) const DEPTH: usize = 8;
 /// 100 µs. A steady program has fewer, as far as it was measured: 110 to 550 where sizes are random, 30 where there are
 /// six.
 pub(crate) const MOST_WAITING: usize = 512;
+
+/// As a class that was looked at, the first of the aligned lists: behind all others.
+const FIRST_ALIGNED: usize = usize::MAX / 2;
 
 /// Of so few lists, each is looked at for the next class that has ranges, and not the counts of all classes between two.
 const FEW: usize = 8;
@@ -86,11 +90,14 @@ pub(crate) struct QuickLists {
     counts: Vec<Count>,
     /// The lists of the classes that had a range, in the order of their first ones.
     waiting: Vec<[Waiting; DEPTH]>,
+    /// Of all lists.
     len: usize,
-    /// The class that was looked at last.
+    /// The class that was looked at last, or [`FIRST_ALIGNED`] and the position of an aligned list.
     looked_at: usize,
     /// The class of each list. A look reads the counts of these alone.
     classes: Vec<u16>,
+    /// The ranges that are small beside their alignment; `None` where there was none.
+    aligned: Option<Box<AlignedLists>>,
 }
 
 /// How many ranges are in a class, and where.
@@ -116,9 +123,12 @@ impl Count {
 impl QuickLists {
     /// Adds a freed range. Returns false if it is too large or its list is full.
     #[inline]
-    pub(super) fn push(&mut self, record: u32, offset: u64, size: u64) -> bool {
+    pub(super) fn push(&mut self, record: u32, offset: u64, (size, alignment): (u64, Alignment)) -> bool {
         if size > LARGEST_WAITING {
             return false;
+        }
+        if is_aligned_coarsely(size, alignment) && size == round_up(size, alignment) {
+            return self.push_aligned(record, (size, alignment));
         }
         let class = Classes::class_of(size);
         if self.counts.get(class).is_none_or(|count| count.list == Count::NO_LIST) {
@@ -137,6 +147,20 @@ impl QuickLists {
         count.now += 1;
         self.len += 1;
         true
+    }
+
+    #[cold]
+    fn push_aligned(&mut self, record: u32, (size, alignment): (u64, Alignment)) -> bool {
+        let waits = self.aligned.get_or_insert_default().push(record, size, alignment);
+        self.len += usize::from(waits);
+        waits
+    }
+
+    #[cold]
+    fn take_aligned(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
+        let taken = self.aligned.as_mut()?.take(size, alignment)?;
+        self.len -= 1;
+        Some(taken)
     }
 
     /// Makes the list of a class.
@@ -166,6 +190,11 @@ impl QuickLists {
     pub(crate) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
         if self.len == 0 || size > LARGEST_WAITING {
             return None;
+        }
+        if is_aligned_coarsely(size, alignment) {
+            if let Some(taken) = self.take_aligned(size, alignment) {
+                return Some(taken);
+            }
         }
         let class = Classes::class_of(size);
         // An alignment is a power of two, so comparing trailing zeros tells whether an offset is aligned; no record is
@@ -204,7 +233,7 @@ impl QuickLists {
         while self.len != 0 && popped != records.len() {
             class = match self.counts[..class].iter().rposition(|count| count.now != 0) {
                 Some(class) => class,
-                None => unreachable!("`len` is the sum of the counts"),
+                None => break,
             };
             while self.counts[class].now != 0 && popped != records.len() {
                 self.counts[class].take_one();
@@ -213,6 +242,14 @@ impl QuickLists {
                 records[popped] = self.waiting[usize::from(list)][usize::from(now)].record();
                 popped += 1;
             }
+        }
+        while self.len != 0 && popped != records.len() {
+            let Some(record) = self.aligned.as_mut().and_then(|lists| lists.pop()) else {
+                unreachable!("`len` is the sum of the counts")
+            };
+            self.len -= 1;
+            records[popped] = record;
+            popped += 1;
         }
         if self.len == 0 {
             // As in lists that are new: what follows does not depend on what was before.
@@ -229,6 +266,12 @@ impl QuickLists {
         }
         let Some(class) = self.next_in_use() else { unreachable!("`len` is the sum of the counts") };
         self.looked_at = class;
+        if class >= FIRST_ALIGNED {
+            let lists = self.aligned.as_mut();
+            let popped = lists.map_or(0, |lists| lists.pop_idle(class - FIRST_ALIGNED, records));
+            self.len -= popped;
+            return popped;
+        }
         let Count { now, idle, list: at } = self.counts[class];
         let list = &mut self.waiting[usize::from(at)];
         // The oldest: requests take the newest first.
@@ -245,8 +288,9 @@ impl QuickLists {
             return self.in_use().min_by_key(|&class| (class <= self.looked_at, class));
         }
         let first = |from: usize| {
-            let counts = self.counts.get(from..)?;
-            counts.iter().position(|count| count.now != 0).map(|at| from + at)
+            let counts = self.counts.get(from..).unwrap_or_default();
+            let class = counts.iter().position(|count| count.now != 0).map(|at| from + at);
+            class.or_else(|| self.aligned_in_use().find(|&at| at >= from))
         };
         first(self.looked_at + 1).or_else(|| first(0))
     }
@@ -258,7 +302,13 @@ impl QuickLists {
 
     /// Iterates over the classes that have ranges, in no order.
     fn in_use(&self) -> impl Iterator<Item = usize> {
-        self.classes.iter().map(|&class| usize::from(class)).filter(|&class| self.counts[class].now != 0)
+        let classes = self.classes.iter().map(|&class| usize::from(class));
+        classes.filter(|&class| self.counts[class].now != 0).chain(self.aligned_in_use())
+    }
+
+    /// Iterates over the aligned lists that have ranges, as [`looked_at`](Self::looked_at) names them, in their order.
+    fn aligned_in_use(&self) -> impl Iterator<Item = usize> {
+        self.aligned.iter().flat_map(|lists| lists.in_use()).map(|at| FIRST_ALIGNED + at)
     }
 
     /// Returns the number of waiting ranges.
@@ -270,7 +320,8 @@ impl QuickLists {
     pub(crate) fn records(&self) -> impl Iterator<Item = u32> + '_ {
         let filled = self.counts.iter().filter(|count| count.now != 0);
         let list = |count: &Count| &self.waiting[usize::from(count.list)][..usize::from(count.now)];
-        filled.flat_map(list).map(|range| range.record())
+        let aligned = self.aligned.iter().flat_map(|lists| lists.records());
+        filled.flat_map(list).map(|range| range.record()).chain(aligned)
     }
 
     /// Checks the invariants, for tests.
@@ -286,6 +337,7 @@ impl QuickLists {
         let of = |(at, &class): (usize, &u16)| usize::from(self.counts[usize::from(class)].list) == at;
         assert!(self.classes.iter().enumerate().all(of), "which is that of its place");
         assert_eq!(self.len, self.records().count(), "all waiting ranges are counted");
+        self.aligned.iter().for_each(|lists| lists.check_invariants());
     }
 }
 
@@ -296,27 +348,48 @@ mod tests {
     #[test]
     fn a_waiting_range_serves_what_fits_and_is_aligned() {
         let mut lists = QuickLists::default();
-        assert!(lists.push(7, 256, 1000));
+        assert!(lists.push(7, 256, (1000, Alignment::ONE)));
         let aligned = |to| Alignment::new(to).unwrap();
         assert_eq!(lists.take(1001, Alignment::ONE), None, "too small");
         assert_eq!(lists.take(850, Alignment::ONE), None, "two classes above");
         assert_eq!(lists.take(1000, aligned(512)), None, "not aligned");
         assert_eq!(lists.take(995, aligned(256)), Some((7, 1000)), "of the same class");
         assert_eq!(lists.take(995, Alignment::ONE), None, "taken");
-        assert!(lists.push(8, 0, 1000));
-        assert_eq!(lists.take(970, aligned(1 << 40)), Some((8, 1000)), "of the class above");
+        assert!(lists.push(8, 0, (1000, Alignment::ONE)));
+        assert_eq!(lists.take(970, aligned(2048)), Some((8, 1000)), "of the class above");
         assert_eq!((lists.len(), lists.pop(&mut [0; 4])), (0, 0));
+    }
+
+    #[test]
+    fn a_place_of_a_coarse_alignment_waits_for_requests_of_that_alone_and_goes_with_the_others() {
+        let mut lists = QuickLists::default();
+        let page = Alignment::new(64 << 10).unwrap();
+        assert!(lists.push(1, 0, (4096, page)) && lists.push(2, 4096, (4096, Alignment::ONE)));
+        assert_eq!(lists.take(4096, Alignment::ONE), Some((2, 4096)));
+        assert_eq!(lists.take(4096, Alignment::ONE), None, "the place is for others");
+        assert_eq!(lists.take(300, page), Some((1, 4096)));
+        assert!(lists.push(2, 4096, (4096, Alignment::ONE)));
+        assert!((3..6).all(|record| lists.push(record, 0, (4096, page))));
+        lists.check_invariants();
+        let mut records = [0; DEPTH];
+        assert_eq!((lists.classes_in_use(9), lists.pop_idle(&mut records)), (2, 0), "new");
+        assert_eq!(lists.pop_idle(&mut records), 0, "of the other list, too");
+        assert_eq!((lists.pop_idle(&mut records), records[0]), (1, 2));
+        assert_eq!((lists.pop_idle(&mut records), &records[..3], lists.len()), (3, &[3, 4, 5][..], 0));
+        assert!(lists.push(2, 4096, (4096, Alignment::ONE)) && lists.push(1, 0, (4096, page)));
+        assert_eq!((lists.pop(&mut records), &records[..2], lists.len()), (2, &[2, 1][..], 0));
+        lists.check_invariants();
     }
 
     #[test]
     fn a_list_that_is_full_and_a_range_that_is_large_are_refused() {
         let mut lists = QuickLists::default();
         for record in 0..DEPTH as u32 {
-            assert!(lists.push(record, 0, 64));
+            assert!(lists.push(record, 0, (64, Alignment::ONE)));
         }
-        assert!(!lists.push(99, 0, 64));
-        assert!(!lists.push(99, 0, LARGEST_WAITING + 1));
-        assert!(lists.push(50, 0, LARGEST_WAITING));
+        assert!(!lists.push(99, 0, (64, Alignment::ONE)));
+        assert!(!lists.push(99, 0, (LARGEST_WAITING + 1, Alignment::ONE)));
+        assert!(lists.push(50, 0, (LARGEST_WAITING, Alignment::ONE)));
         let mut records = [0; 4];
         assert_eq!((lists.pop(&mut records), records), (4, [50, 7, 6, 5]), "the largest first");
         let mut records = [99; 8];
@@ -333,13 +406,13 @@ mod tests {
             records[..popped].to_vec()
         };
         assert_eq!(look(&mut lists), [0; 0], "there is none");
-        (0..5).for_each(|record| assert!(lists.push(record, 0, 64)));
-        assert!(lists.push(5, 0, 4096));
+        (0..5).for_each(|record| assert!(lists.push(record, 0, (64, Alignment::ONE))));
+        assert!(lists.push(5, 0, (4096, Alignment::ONE)));
         assert_eq!(look(&mut lists), [0; 0], "new since the last look, as all of them are");
         assert_eq!(look(&mut lists), [0; 0], "of the other class, too");
         assert_eq!(lists.take(64, Alignment::ONE), Some((4, 64)));
         assert_eq!(lists.take(64, Alignment::ONE), Some((3, 64)));
-        assert!(lists.push(6, 0, 64));
+        assert!(lists.push(6, 0, (64, Alignment::ONE)));
         assert_eq!(look(&mut lists), [0, 1, 2], "two of five were needed; the oldest go");
         assert_eq!(look(&mut lists), [5]);
         assert_eq!(look(&mut lists), [6]);
@@ -352,7 +425,7 @@ mod tests {
         for wanted in (1..512).chain((512..5000).step_by(17)) {
             for waiting in wanted..wanted + wanted / 4 + 4 {
                 let mut lists = QuickLists::default();
-                assert!(lists.push(1, 0, waiting));
+                assert!(lists.push(1, 0, (waiting, Alignment::ONE)));
                 if let Some((_, size)) = lists.take(wanted, Alignment::ONE) {
                     let lost = size - wanted;
                     assert!(lost <= 1.max(size / 8), "{lost} of {size} for {wanted}");

@@ -8,7 +8,7 @@ use super::{Detail, DetailState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
 use crate::memory::Name;
-use crate::memory::block_set::{DEPTH, MOST_WAITING, Sizes};
+use crate::memory::block_set::{DEPTH, MOST_ALIGNED, MOST_WAITING, Sizes, is_aligned_coarsely};
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
 use crate::memory::token::Record;
@@ -67,6 +67,14 @@ impl QuickPlace {
     pub(crate) fn in_use(self) -> RecordInUse {
         self.in_use
     }
+}
+
+/// Returns true if a range may wait beside so many others of its pool.
+#[inline]
+fn may_wait_beside(waiting: usize, sizes: Sizes, alignment: Alignment) -> bool {
+    // Where many sizes wait, a place for aligned requests waits all the same: the next request without an alignment would take it.
+    waiting < MOST_WAITING
+        || (is_aligned_coarsely(sizes.occupied, alignment) && waiting < MOST_WAITING + MOST_ALIGNED)
 }
 
 impl<D: Device> PoolSlot<D> {
@@ -133,12 +141,13 @@ impl<D: Device> PoolState<D> {
         }
         // Read before the state is written beside it: the processor cannot pass a written byte on to a read of two, and would
         // wait until it is in the cache.
-        let (labelled, sizes) = (detail.is_labelled(), detail.sizes(entry.size()));
+        let (labelled, sizes, alignment) =
+            (detail.is_labelled(), detail.sizes(entry.size()), detail.alignment());
         // Beyond a number of waiting ranges, the time to join all of them would be too long a time to hold the lock.
         // `keep_in_quick_list` is last, since it changes the lists.
         if detail.may_wait()
-            && self.waiting != MOST_WAITING
-            && blocks.keep_in_quick_list(record, (detail.block, entry.offset()), sizes)
+            && may_wait_beside(self.waiting, sizes, alignment)
+            && blocks.keep_in_quick_list(record, (detail.block, entry.offset()), sizes, alignment)
         {
             self.waiting += 1;
             detail.set_state(DetailState::Waiting);
@@ -173,7 +182,7 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(detail.set);
         let waits = detail.may_wait()
             && detail.state() == DetailState::Settled
-            && self.waiting != MOST_WAITING
+            && self.waiting < MOST_WAITING
             && self.sets[set].is_last_of_only_block(detail.block)
             && !entry.is_last_use()
             && !self.clock.is_about_to_tick()
@@ -185,8 +194,10 @@ impl<D: Device> PoolState<D> {
         // Before the block becomes empty, as on the full path.
         now.into_iter().for_each(|now| _ = self.pass_time(now));
         let detail = self.details.get_mut(record)?;
-        let (labelled, sizes, block) = (detail.is_labelled(), detail.sizes(entry.size()), detail.block);
-        if !self.sets[set].keep_last_in_quick_list(record, (block, entry.offset()), sizes, self.clock.now) {
+        let (labelled, block) = (detail.is_labelled(), detail.block);
+        let sizes = (detail.sizes(entry.size()), detail.alignment());
+        let place = (block, entry.offset());
+        if !self.sets[set].keep_last_in_quick_list(record, place, sizes, self.clock.now) {
             return None;
         }
         self.waiting += 1;

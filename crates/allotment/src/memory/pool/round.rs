@@ -5,10 +5,10 @@ use allotment_suballoc::{Algorithm, Alignment, Request, StackSide};
 use super::PoolState;
 use crate::choices::blocks::BlockSize;
 use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
-use crate::memory::block_set::{Role, Sizes, UsableBlocks};
+use crate::memory::block_set::{Role, Sizes, UsableBlocks, is_aligned_coarsely, round_up};
 use crate::memory::pool::dedicated::block_role;
 use crate::memory::request::AllocationRequest;
-use crate::memory::{AllocationError, ShortName};
+use crate::memory::{AllocationError, NewBlocks, ShortName};
 
 /// A spare block becomes a shared one for a small request if it has at most this many times the bytes of the next block.
 const SHARED_SPARE_FACTOR: u64 = 2;
@@ -102,7 +102,31 @@ impl<D: Device> PoolState<D> {
         let multiple = self.size_multiple(set, request.requirements.kind);
         // `check_size` limited the size to `MAX_SIZE`, so that rounding it up stays far below 2^64. Size and offset are
         // both multiples, so that the range shares its last granularity page or atom with no neighbour.
-        (multiple.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(multiple))
+        let (size, alignment) =
+            (multiple.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(multiple));
+        if is_aligned_coarsely(size, alignment) {
+            return (self.rounded_to_parts(set, (size, alignment), request), alignment);
+        }
+        (size, alignment)
+    }
+
+    /// Returns the size of the range for a request that is small beside its alignment. What that adds lies between two places of
+    /// the alignment, where there mostly is room.
+    #[cold]
+    fn rounded_to_parts(
+        &self,
+        set: usize,
+        (size, alignment): (u64, Alignment),
+        request: &AllocationRequest<'_>,
+    ) -> u64 {
+        let rounded = round_up(size, alignment);
+        // Whether a request is served must not depend on it, so it is for pools that get another block. The other algorithms keep no
+        // ranges.
+        let may_grow = matches!(self.rules.sizing, BlockSize::Growing(_))
+            && self.rules.max_blocks == u32::MAX
+            && request.options.new_blocks == NewBlocks::Allowed;
+        let shares = self.rules.algorithm == Algorithm::Tlsf && rounded <= self.sets[set].always_shared;
+        if may_grow && shares { rounded } else { size }
     }
 
     /// Returns what the sizes and offsets of resources of a kind are multiples of.
