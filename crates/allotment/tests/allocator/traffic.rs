@@ -172,32 +172,3 @@ fn alignment_is_not_paid_twice_where_small_requests_come_and_go_between_aligned_
     assert!(reserved <= least + least / 8 + 4 * MIB, "{reserved} for {least}");
     rig.free_all(live.into_iter().map(|(_, allocation)| allocation));
 }
-
-/// Frees ten allocations of 20 MiB, and allocates four of 30 MiB, beside `kept` bytes. Returns the bytes of the block of the first,
-/// and the driver calls of the others.
-fn step_of_another_size(kept: u64) -> (u64, u64) {
-    let rig = Rig::new(DISCRETE);
-    let mut live = vec![allocate(&rig, kept)];
-    let last: Vec<_> = (0..10).map(|_| allocate(&rig, 20 * MIB)).collect();
-    rig.free_all(last);
-    let peak = rig.statistics().block_bytes;
-    live.push(allocate(&rig, 30 * MIB));
-    let (size, before) = (rig.block_size_of(&live[1]), calls(&rig));
-    live.extend((0..3).map(|_| allocate(&rig, 30 * MIB)));
-    assert!(rig.statistics().block_bytes <= peak, "what is new takes the place of what was empty");
-    let calls = calls(&rig) - before;
-    rig.free_all(live);
-    (size, calls)
-}
-
-#[test]
-fn where_most_of_a_pool_is_empty_large_requests_of_the_next_step_share_a_block() {
-    assert_eq!(step_of_another_size(100 * MIB), (120 * MIB, 0));
-}
-
-#[test]
-fn where_most_of_a_pool_is_in_use_a_large_request_has_memory_of_its_own() {
-    let (size, calls) = step_of_another_size(220 * MIB);
-    assert_eq!(size, 30 * MIB);
-    assert!(calls >= 3, "each of the others, too");
-}

@@ -280,7 +280,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes that the pool keeps by its own usage, before the policy adds to them.
-    pub(super) fn needed(&self) -> u64 {
+    fn needed(&self) -> u64 {
         if self.rules.empty_blocks.keeps_peak { self.clock.needed() } else { self.used() }
     }
 

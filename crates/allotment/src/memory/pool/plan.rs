@@ -9,7 +9,6 @@
 //! | nothing | 1.5 MiB | a shared block of 3 MiB, for two whole requests, or of 1.5 MiB |
 //! | 1 GiB | 7 MiB | a shared block of 28 MiB, for four whole requests, 14 MiB, 7 MiB |
 //! | 1 GiB | 20 MiB | a dedicated block of 20 MiB, as it exceeds a quarter of the next shared block, 32 MiB |
-//! | 1 GiB, of which 600 MiB are empty | 20 MiB | a shared block of 80 MiB in place of empty ones, or of 20 MiB |
 //!
 //! In a pool with blocks of a fixed size there is one attempt, at that size.
 
@@ -162,44 +161,6 @@ impl<D: Device> PoolState<D> {
 
     /// Plans the block that a request needs for which the existing ones have no room.
     pub(super) fn plan_block(
-        &self,
-        set: usize,
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
-    ) -> Result<BlockPlan, AllocationError> {
-        let mut plan = self.plan_own_block(set, rounded, request)?;
-        if let Some(size) = self.size_in_place_of_empty(set, rounded) {
-            plan.role = Role::Shared;
-            (plan.sizes[0], plan.sizes[1], plan.count) = (size, rounded.request.size, 2);
-        }
-        Ok(plan)
-    }
-
-    /// Returns the bytes of a shared block for a request that wants a dedicated one, where that takes the place of empty blocks.
-    ///
-    /// A program that works in steps of different sizes has little in use between two of them, and in each step the memory of the
-    /// last one, of other sizes, is freed for its own. One block that several large requests share costs one call for all of them,
-    /// and serves the sizes of the next step as well. Where much is in use it would keep room that they do not fill.
-    fn size_in_place_of_empty(&self, set: usize, rounded: &RoundedRequest) -> Option<u64> {
-        let BlockSize::Growing(sizes) = self.rules.sizing else { return None };
-        let chosen = rounded.role == Role::Dedicated && !rounded.prefers_dedicated && !rounded.scarce;
-        if !chosen || self.rules.algorithm != Algorithm::Tlsf || rounded.priority != self.rules.priority {
-            return None;
-        }
-        let BlockSet { ref statistics, empty_bytes, heap_size, .. } = self.sets[set];
-        // As many as at least share a block where large requests share one.
-        let each = rounded.request.alignment.align_up(rounded.request.size);
-        let size =
-            each.saturating_mul(sizes.dedicated_threshold_divisor).checked_next_multiple_of(WHOLE_PAGES)?;
-        let is_half_empty = empty_bytes >= statistics.block_bytes - empty_bytes;
-        // No more than what is missing to the recent peak, which the pool would keep in any case.
-        let missing = self.needed().saturating_sub(self.used());
-        let most = empty_bytes.min(missing).min(sizes.largest_in(heap_size));
-        (is_half_empty && size <= most).then_some(size)
-    }
-
-    /// Plans a block for the request alone where it wants a dedicated one.
-    pub(super) fn plan_own_block(
         &self,
         set: usize,
         rounded: &RoundedRequest,

@@ -182,7 +182,7 @@ impl<D: Device> Pools<D> {
         let mut rounded = self.round_request(state, set, request)?;
         rounded.request.size = request.requirements.size;
         rounded.sizes.occupied = request.requirements.size;
-        let plan = match state.plan_own_block(set, &rounded, request) {
+        let plan = match state.plan_block(set, &rounded, request) {
             Err(full @ AllocationError::PoolFull { .. }) => {
                 return state.take_any_empty(slot).map(Expected::Full).ok_or(full);
             }
