@@ -38,7 +38,8 @@ pub struct Statistics {
     pub allocation_bytes: u64,
     /// Bytes lost to alignment, until the allocations that caused the loss are freed.
     pub padding: u64,
-    /// Bytes lost to rounding sizes up: to the granularity, to the non-coherent atom, to a power of two.
+    /// Bytes lost to rounding sizes up: to the granularity, to the non-coherent atom, to a power of two, and where a
+    /// request has at most half of a coarse alignment (4 KiB to 1 MiB) to a sixteenth of that.
     pub rounding: u64,
 }
 

@@ -1,9 +1,12 @@
 //! What a pool decides from its own traffic: sizes of blocks, and which freed memory is worth keeping.
 
+use allotment::device::{MemoryDesc, MemoryDevice as _};
 use allotment::memory::blocks::BlockSizes;
-use allotment::{Alignment, Allocation};
+use allotment::{Alignment, Allocation, PoolDesc};
 
-use crate::rig::{AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, profile, wanted_in};
+use crate::rig::{
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, wanted_in,
+};
 
 fn allocate(rig: &Rig, size: u64) -> Allocation {
     rig.allocate_wanted(&wanted_in(size, DEVICE_TYPE)).unwrap()
@@ -146,6 +149,81 @@ fn the_places_of_aligned_requests_are_free_where_nothing_else_is() {
     assert!(small.iter().all(|it| rig.memory_of(it) == first));
     rig.free_all(between);
     rig.free_all(small);
+}
+
+#[test]
+fn the_place_of_a_large_aligned_request_is_not_taken_by_a_tiny_one() {
+    let rig = Rig::new(DISCRETE);
+    let mut pool = fixed_pool(DEVICE_TYPE, MIB);
+    pool.max_blocks = 1;
+    for fixed in [false, true] {
+        let pool = rig.create_pool(if fixed { pool.clone() } else { PoolDesc::new([DEVICE_TYPE]) }).unwrap();
+        let allocate = |size: u64, alignment: u64| {
+            let mut wanted = wanted_in(size, DEVICE_TYPE);
+            wanted.requirements.alignment = Alignment::new(alignment).unwrap();
+            rig.allocate_wanted_in(&pool, &wanted)
+        };
+        let first = allocate(32 * KIB, 64 * KIB).unwrap();
+        let others: Vec<_> = core::iter::from_fn(|| allocate(32 * KIB, 256).ok()).take(31).collect();
+        rig.free(first).unwrap();
+        let tiny = allocate(300, 64 * KIB).unwrap();
+        assert!(rig.info(&tiny).unwrap().occupied <= 8 * KIB, "fixed: {fixed}");
+        let rest = allocate(16 * KIB, 256).expect("31 KiB are free behind it");
+        assert_eq!(rig.memory_of(&rest), rig.memory_of(&others[0]), "fixed: {fixed}");
+        rig.free_all(others);
+        rig.free_all([tiny, rest]);
+        rig.destroy_pool(pool).unwrap();
+    }
+}
+
+#[test]
+fn a_range_that_the_exact_size_fits_serves_an_aligned_request_where_the_driver_gives_no_other() {
+    let rig = Rig::with(profile("discrete-no-bar"), |desc| desc.block_sizes = BlockSizes::fixed(MIB));
+    // The block is full but for 2,560 bytes at a multiple of 64 KiB.
+    let first = allocate_aligned(&rig, 64 * KIB);
+    let hole = allocate(&rig, 2560);
+    let rest = allocate(&rig, MIB - 64 * KIB - 2560);
+    assert_eq!(rig.location(&hole).unwrap().offset, 64 * KIB);
+    rig.free(hole).unwrap();
+    // Another part of the program has all other memory.
+    let mut others = Vec::new();
+    let left = || rig.device.properties().heaps[HEAP.get()].size - rig.taken(HEAP);
+    while left() > 0 {
+        let desc = MemoryDesc::new(DEVICE_TYPE, left().min(2 << 30));
+        others.push(rig.device.allocate_memory(&desc).unwrap());
+    }
+    let aligned = allocate_aligned(&rig, 2000);
+    assert_eq!(rig.location(&aligned).unwrap().offset, 64 * KIB);
+    rig.free_all([first, rest, aligned]);
+    for memory in others {
+        // SAFETY: nothing is bound to it, and it is freed once.
+        unsafe { rig.device.free_memory(memory) };
+    }
+}
+
+#[test]
+fn a_large_request_finds_the_only_block_that_fits_behind_many_that_are_aligned_wrongly() {
+    let rig = Rig::new(DISCRETE);
+    let mut desc = fixed_pool(DEVICE_TYPE, MIB);
+    desc.max_blocks = 66;
+    let pool = rig.create_pool(desc).unwrap();
+    let allocate = |size: u64| rig.allocate_wanted_in(&pool, &wanted_in(size, DEVICE_TYPE)).unwrap();
+    let (mut kept, mut holes) = (Vec::new(), Vec::new());
+    for _ in 0..65 {
+        kept.push(allocate(4 * KIB));
+        holes.push(allocate(512 * KIB));
+        kept.push(allocate(508 * KIB));
+    }
+    // The last one is emptier than those before.
+    let last = allocate(384 * KIB);
+    rig.free_all(holes);
+    let mut wanted = wanted_in(512 * KIB, DEVICE_TYPE);
+    wanted.requirements.alignment = Alignment::new(64 * KIB).unwrap();
+    let found = rig.allocate_wanted_in(&pool, &wanted).expect("the last block has room");
+    assert_eq!(rig.memory_of(&found), rig.memory_of(&last));
+    rig.free_all(kept);
+    rig.free_all([last, found]);
+    rig.destroy_pool(pool).unwrap();
 }
 
 #[test]

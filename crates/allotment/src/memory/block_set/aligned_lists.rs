@@ -12,8 +12,8 @@
 //! ```
 //!
 //! So such places wait here, and serve aligned requests only. They are [rounded](round_up) to a sixteenth of the alignment, so
-//! that one serves the next request whatever its exact size: but not where a pool may refuse a request that the exact size would
-//! fit, which then waits in a quick list. They are free for all purposes, as all [waiting
+//! that one serves the next request whatever its exact size: but not where a request may be refused that the exact size would fit,
+//! whose range then waits in a quick list. They are free for all purposes, as all [waiting
 //! ranges](super::quick_lists) are: flushed before a request is refused or a block allocated, and given up where none needs them.
 //!
 //! Nothing is kept in a pool without such requests: drivers ask for sizes that are multiples of the alignment where that is
@@ -35,13 +35,19 @@ const MOST_PARTS: u64 = PARTS / 2;
 
 /// Ranges that wait in the aligned lists of a block set at most. They have to be joined with their neighbours before a request is
 /// refused, as the ranges of the quick lists.
-pub(crate) const MOST_ALIGNED: usize = 256;
+const MOST_ALIGNED: usize = 256;
 
-/// Returns true if a range is small beside its alignment, so that it waits in an aligned list.
+/// Returns true if a range is small beside its alignment.
 #[inline]
 pub(crate) fn is_aligned_coarsely(size: u64, alignment: Alignment) -> bool {
     let alignment = alignment.get();
     (COARSE..=COARSEST).contains(&alignment) && size <= alignment / PARTS * MOST_PARTS
+}
+
+/// Returns true if a range waits in an aligned list, and serves a request of such a size: its size is a [rounded](round_up) one.
+#[inline]
+pub(crate) fn is_of_aligned_lists(size: u64, alignment: Alignment) -> bool {
+    is_aligned_coarsely(size, alignment) && size == round_up(size, alignment)
 }
 
 /// Returns the bytes of the range for a request that is small beside its alignment.
@@ -69,6 +75,11 @@ pub(super) struct AlignedLists {
 }
 
 impl AlignedLists {
+    /// Returns the number of waiting ranges.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     fn key(size: u64, alignment: Alignment) -> (u32, u64) {
         (alignment.log2(), size.div_ceil(alignment.get() / PARTS))
     }
@@ -94,12 +105,14 @@ impl AlignedLists {
         true
     }
 
-    /// Takes out the smallest range of an alignment that has `size` bytes. Returns its record and its size.
+    /// Takes out a range for a request whose size was [rounded](round_up): of its size, or else with one part more, so that no more
+    /// than a sixteenth of the alignment is lost. Returns its record and its size.
     pub(super) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
+        debug_assert_eq!(size, round_up(size, alignment));
         let (zeros, parts) = Self::key(size, alignment);
         let from = self.lists.partition_point(|list| list.key < (zeros, parts));
-        let of_alignment = self.lists[from..].iter_mut().take_while(|list| list.key.0 == zeros);
-        let list = of_alignment.into_iter().find(|list| !list.records.is_empty())?;
+        let near = self.lists[from..].iter_mut().take_while(|list| list.key <= (zeros, parts + 1));
+        let list = near.into_iter().find(|list| !list.records.is_empty())?;
         let record = list.records.pop()?;
         list.idle = list.idle.min(list.records.len());
         self.len -= 1;
@@ -121,7 +134,9 @@ impl AlignedLists {
         let Some(list) = self.lists.get_mut(at) else { return 0 };
         let popped = list.idle.min(records.len());
         list.records.drain(..popped).zip(records).for_each(|(record, to)| *to = record);
-        list.idle = list.records.len();
+        // Where there was no room for all of them, the next look takes the others.
+        let rest = list.idle - popped;
+        list.idle = if rest > 0 { rest } else { list.records.len() };
         self.len -= popped;
         popped
     }
@@ -173,11 +188,13 @@ mod tests {
         let mut lists = AlignedLists::default();
         let page = aligned(64 << 10);
         assert!(lists.push(1, 8192, page) && lists.push(2, 4096, page));
-        assert_eq!(lists.take(100, aligned(32 << 10)), None, "of another alignment");
-        assert_eq!(lists.take(9000, page), None, "too large");
-        assert_eq!(lists.take(100, page), Some((2, 4096)), "the smallest");
-        assert_eq!(lists.take(100, page), Some((1, 8192)));
-        assert_eq!((lists.take(1, page), lists.records().count()), (None, 0));
+        assert_eq!(lists.take(4096, aligned(32 << 10)), None, "of another alignment");
+        assert_eq!(lists.take(12288, page), None, "too large");
+        assert_eq!(lists.take(4096, page), Some((2, 4096)), "the smallest");
+        assert_eq!(lists.take(4096, page), Some((1, 8192)), "with a part more");
+        assert_eq!((lists.take(4096, page), lists.records().count()), (None, 0));
+        assert!(lists.push(3, 32768, page));
+        assert_eq!(lists.take(4096, page), None, "too much of it would be lost");
         lists.check_invariants();
     }
 

@@ -47,7 +47,7 @@ pub use self::emptied_blocks::EmptiedBlocks;
 pub(super) use self::empty::{EmptyBlock, SpareCriteria};
 
 // Freed ranges that wait for a request of their size, and the large sizes that came back.
-pub(super) use self::aligned_lists::{MOST_ALIGNED, is_aligned_coarsely, round_up};
+pub(super) use self::aligned_lists::{is_aligned_coarsely, is_of_aligned_lists, round_up};
 pub(super) use self::history::SizeHistory;
 pub(super) use self::quick_lists::{DEPTH, MOST_WAITING, QuickLists};
 

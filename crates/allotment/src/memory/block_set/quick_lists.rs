@@ -19,7 +19,8 @@
 //!
 //! A class is a sixteenth of a power of two. A request takes a range of its own class that is not smaller, or else
 //! any of the class above: at most an eighth of the range is lost to rounding, and a range that is too small for the
-//! requests of its own class serves those of the class below. In random churn the lists cost 4 to 16 % of reserved memory, for
+//! requests of its own class serves those of the class below. Ranges that are small beside their alignment wait in [lists of their
+//! own](super::aligned_lists). In random churn the lists cost 4 to 16 % of reserved memory, for
 //! a third of the instructions (`docs/measurements/2026-11-28-quick-lists.md`). 4 bytes a class up to the largest in which a range
 //! ever waited, and 64 for each in which one did: a program has few sizes, and maybe a thousand pools.
 //!
@@ -28,7 +29,7 @@
 //! the time. A program that goes on as before keeps the ranges that it reuses. (Bonwick and Adams trim magazines by the
 //! same measure in "Magazines and Vmem", 2001.)
 
-use super::aligned_lists::{AlignedLists, is_aligned_coarsely, round_up};
+use super::aligned_lists::{AlignedLists, is_of_aligned_lists};
 use crate::memory::request::LARGEST_WAITING;
 use allotment_suballoc::{Alignment, SizeClasses};
 
@@ -41,8 +42,8 @@ pub(crate) const DEPTH: usize = 8;
 /// Ranges that wait in a pool, or in a shard of it, in all of its block sets together.
 ///
 /// All of them may have to be joined before a request is refused, while other threads wait for the lock: 512 take 50 to
-/// 100 µs. A steady program has fewer, as far as it was measured: 110 to 550 where sizes are random, 30 where there are
-/// six.
+/// 100 µs; and up to 256 more in the aligned lists of each set. A steady program has fewer, as far as it was measured: 110 to 550
+/// where sizes are random, 30 where there are six.
 pub(crate) const MOST_WAITING: usize = 512;
 
 /// As a class that was looked at, the first of the aligned lists: behind all others.
@@ -127,7 +128,7 @@ impl QuickLists {
         if size > LARGEST_WAITING {
             return false;
         }
-        if is_aligned_coarsely(size, alignment) && size == round_up(size, alignment) {
+        if is_of_aligned_lists(size, alignment) {
             return self.push_aligned(record, (size, alignment));
         }
         let class = Classes::class_of(size);
@@ -191,7 +192,7 @@ impl QuickLists {
         if self.len == 0 || size > LARGEST_WAITING {
             return None;
         }
-        if is_aligned_coarsely(size, alignment) {
+        if is_of_aligned_lists(size, alignment) {
             if let Some(taken) = self.take_aligned(size, alignment) {
                 return Some(taken);
             }
@@ -270,6 +271,10 @@ impl QuickLists {
             let lists = self.aligned.as_mut();
             let popped = lists.map_or(0, |lists| lists.pop_idle(class - FIRST_ALIGNED, records));
             self.len -= popped;
+            if popped == DEPTH {
+                // There may be more, so the next look is at the same list.
+                self.looked_at = class - 1;
+            }
             return popped;
         }
         let Count { now, idle, list: at } = self.counts[class];
@@ -314,6 +319,12 @@ impl QuickLists {
     /// Returns the number of waiting ranges.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns how many of them wait in the aligned lists.
+    #[inline]
+    pub(crate) fn aligned_len(&self) -> usize {
+        self.aligned.as_ref().map_or(0, |lists| lists.len())
     }
 
     /// Iterates over the records of all waiting ranges, for tests.
@@ -367,7 +378,8 @@ mod tests {
         assert!(lists.push(1, 0, (4096, page)) && lists.push(2, 4096, (4096, Alignment::ONE)));
         assert_eq!(lists.take(4096, Alignment::ONE), Some((2, 4096)));
         assert_eq!(lists.take(4096, Alignment::ONE), None, "the place is for others");
-        assert_eq!(lists.take(300, page), Some((1, 4096)));
+        assert_eq!(lists.take(300, page), None, "a size that was not rounded");
+        assert_eq!(lists.take(4096, page), Some((1, 4096)));
         assert!(lists.push(2, 4096, (4096, Alignment::ONE)));
         assert!((3..6).all(|record| lists.push(record, 0, (4096, page))));
         lists.check_invariants();

@@ -136,7 +136,7 @@ impl<D: Device> BlockSet<D> {
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
             let closest = self.closest_fit(request, usable);
             #[cfg(test)]
-            assert_eq!(closest, self.naive_closest_fit(request, usable));
+            self.check_closest_fit(request, usable, closest);
             return match closest {
                 Some(index) => self.place_in_block(index, request, sizes),
                 None => Ok(None),
@@ -161,7 +161,8 @@ impl<D: Device> BlockSet<D> {
         usable == UsableBlocks::ALL || self.block(index).is_some_and(|block| usable.contain(block))
     }
 
-    /// Returns the block in which the request fits most closely, of the first [`MOST_FITTING`] that may have room.
+    /// Returns the block in which the request fits most closely, of the first [`MOST_FITTING`] that may have room, or else the first
+    /// group behind them in which one has.
     pub(super) fn closest_fit(&mut self, request: &Request, usable: UsableBlocks) -> Option<u32> {
         // The simple idea: of each block that may have room, ask for the free range that it would use, and remember the closest.
         // But most blocks have none that is closer than what others have, so those are found first that may, by what is
@@ -176,8 +177,9 @@ impl<D: Device> BlockSet<D> {
                 with_room |= u64::from(request.size <= summary.largest_free_at_most) << at;
                 may_be_closer |= u64::from(summary.sizes & closer != 0) << at;
             }
-            let with_room = lowest_bits(with_room, left);
-            left -= with_room.count_ones();
+            // Which of them have room for the request's alignment is not known before they are asked: while none had, all are.
+            let with_room = if closest.is_some() { lowest_bits(with_room, left) } else { with_room };
+            left = left.saturating_sub(with_room.count_ones());
             for at in Bits(with_room & may_be_closer) {
                 let summary = &mut group[at];
                 if summary.sizes & closer == 0 {
@@ -202,23 +204,28 @@ impl<D: Device> BlockSet<D> {
                     closer = LargeSizes::closer(request.size, Some(room));
                 }
             }
-            if left == 0 {
+            if left == 0 && closest.is_some() {
                 break;
             }
         }
         closest.map(|(_, index)| index)
     }
 
-    /// Returns what [`closest_fit`](Self::closest_fit) returns, in the simple way.
+    /// Checks what [`closest_fit`](Self::closest_fit) returned against all blocks: there is none that has room, or no closer one among
+    /// the first.
     #[cfg(test)]
-    fn naive_closest_fit(&self, request: &Request, usable: UsableBlocks) -> Option<u32> {
-        let with_room = self.order.iter().filter(|summary| request.size <= summary.largest_free_at_most);
-        let blocks = with_room.take(MOST_FITTING as usize).map(|summary| summary.block);
-        let rooms = blocks.filter_map(|index| {
+    fn check_closest_fit(&self, request: &Request, usable: UsableBlocks, closest: Option<u32>) {
+        let room = |index: u32| {
             let block = self.block(index).filter(|block| usable.contain(block))?;
-            Some((block.ranges.room_for(request)?, index))
-        });
-        rooms.min_by_key(|&(room, _)| room).map(|(_, index)| index)
+            block.ranges.room_for(request)
+        };
+        let Some(found) = closest.map(|index| room(index).expect("it has room")) else {
+            assert!(self.order.iter().all(|summary| room(summary.block).is_none()), "no block has room");
+            return;
+        };
+        let with_room = self.order.iter().filter(|summary| request.size <= summary.largest_free_at_most);
+        let first = with_room.take(MOST_FITTING as usize).filter_map(|summary| room(summary.block)).min();
+        assert!(first.is_none_or(|first| found <= first), "{found}, where one of the first has {first:?}");
     }
 
     /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if

@@ -8,7 +8,7 @@ use super::{Detail, DetailState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
 use crate::memory::Name;
-use crate::memory::block_set::{DEPTH, MOST_ALIGNED, MOST_WAITING, Sizes, is_aligned_coarsely};
+use crate::memory::block_set::{DEPTH, MOST_WAITING, QuickLists, Sizes, is_of_aligned_lists};
 use crate::memory::request::AllocationRequest;
 use crate::memory::time::Moment;
 use crate::memory::token::Record;
@@ -69,12 +69,13 @@ impl QuickPlace {
     }
 }
 
-/// Returns true if a range may wait beside so many others of its pool.
+/// Returns true if a range may wait beside so many others of its pool, of which those in the aligned lists of its set are counted apart:
+/// neither kind takes the places of the other.
 #[inline]
-fn may_wait_beside(waiting: usize, sizes: Sizes, alignment: Alignment) -> bool {
-    // Where many sizes wait, a place for aligned requests waits all the same: the next request without an alignment would take it.
+fn may_wait_beside(waiting: usize, lists: &QuickLists, sizes: Sizes, alignment: Alignment) -> bool {
     waiting < MOST_WAITING
-        || (is_aligned_coarsely(sizes.occupied, alignment) && waiting < MOST_WAITING + MOST_ALIGNED)
+        || is_of_aligned_lists(sizes.occupied, alignment)
+        || waiting - lists.aligned_len() < MOST_WAITING
 }
 
 impl<D: Device> PoolSlot<D> {
@@ -146,7 +147,7 @@ impl<D: Device> PoolState<D> {
         // Beyond a number of waiting ranges, the time to join all of them would be too long a time to hold the lock.
         // `keep_in_quick_list` is last, since it changes the lists.
         if detail.may_wait()
-            && may_wait_beside(self.waiting, sizes, alignment)
+            && may_wait_beside(self.waiting, &blocks.quick, sizes, alignment)
             && blocks.keep_in_quick_list(record, (detail.block, entry.offset()), sizes, alignment)
         {
             self.waiting += 1;

@@ -1,6 +1,6 @@
 //! Step 3 of a request (`allocator/allocate.rs`): it is rounded up to what the pool and its memory need.
 
-use allotment_suballoc::{Algorithm, Alignment, Request, StackSide};
+use allotment_suballoc::{Algorithm, Alignment, FitStrategy, Request, StackSide};
 
 use super::PoolState;
 use crate::choices::blocks::BlockSize;
@@ -8,7 +8,7 @@ use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
 use crate::memory::block_set::{Role, Sizes, UsableBlocks, is_aligned_coarsely, round_up};
 use crate::memory::pool::dedicated::block_role;
 use crate::memory::request::AllocationRequest;
-use crate::memory::{AllocationError, NewBlocks, ShortName};
+use crate::memory::{AllocationError, Dedicated, NewBlocks, ShortName};
 
 /// A spare block becomes a shared one for a small request if it has at most this many times the bytes of the next block.
 const SHARED_SPARE_FACTOR: u64 = 2;
@@ -120,13 +120,20 @@ impl<D: Device> PoolState<D> {
         request: &AllocationRequest<'_>,
     ) -> u64 {
         let rounded = round_up(size, alignment);
-        // Whether a request is served must not depend on it, so it is for pools that get another block. The other algorithms keep no
-        // ranges.
+        let (needs, options) = (&request.requirements, request.options);
+        // Whether a request is served must not depend on it, so it is for pools that get another block, and not once the driver has
+        // refused one. The other algorithms keep no ranges.
         let may_grow = matches!(self.rules.sizing, BlockSize::Growing(_))
             && self.rules.max_blocks == u32::MAX
-            && request.options.new_blocks == NewBlocks::Allowed;
-        let shares = self.rules.algorithm == Algorithm::Tlsf && rounded <= self.sets[set].always_shared;
-        if may_grow && shares { rounded } else { size }
+            && options.new_blocks == NewBlocks::Allowed
+            && !request.at_last;
+        let shares = self.rules.algorithm == Algorithm::Tlsf
+            && rounded <= self.sets[set].always_shared
+            && needs.dedicated == DedicatedNeed::None
+            && options.dedicated != Dedicated::Always;
+        // The other strategies look for the place that the exact size fits best, and at no range that waits.
+        let reuses = matches!(options.strategy, FitStrategy::Balanced | FitStrategy::LeastTime);
+        if may_grow && shares && reuses { rounded } else { size }
     }
 
     /// Returns what the sizes and offsets of resources of a kind are multiples of.

@@ -95,7 +95,7 @@ pub struct AllocationInfo<D: Device> {
     /// Memory type of the memory object.
     pub memory_type: MemoryTypeIndex,
     /// Bytes from the first one on that the allocation occupies, rounding included: up to the granularity, the
-    /// non-coherent atom, a buddy's power of two; of dedicated memory, all of it. What alignment leaves unused before
+    /// non-coherent atom, a buddy's power of two, a sixteenth of a coarse alignment; of dedicated memory, all of it. What alignment leaves unused before
     /// the allocation is not included ([`Statistics::padding`](crate::memory::reports::Statistics::padding)).
     pub occupied: u64,
     /// Kind of resource that the allocation was made for.
