@@ -264,6 +264,10 @@ pub(crate) struct ThreadsArgs {
     /// Pairs of a free and an allocation per lap and thread
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pairs: u32,
+    /// Run only workloads whose name begins with this: `churn`, where each thread frees its own at random, or `pairs`, where
+    /// threads 2 by 2 free what the other one allocated, beside threads that free their own in the same way
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Option<String>,
     /// The most shards of a pool [default: the allocator's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) shards: Option<u32>,

@@ -21,12 +21,10 @@ const PROFILE: &str = "nvidia-h200";
 pub(super) struct Crew {
     allocator: Arc<Allocator<SimulatedGpu>>,
     team: Team<Step, Refusal>,
-    pub(super) threads: u32,
-    pub(super) live: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     Fill,
     Lap,
     Clear,
@@ -49,18 +47,13 @@ pub(super) struct Lap {
 impl Crew {
     /// Creates an allocator and its threads, which allocate their live sets and run one lap to warm up.
     pub(super) fn new(args: &ThreadsArgs, threads: u32, live: u32) -> Result<Self, Failure> {
-        let setup = |error: String| Failure::Setup { contender: NAME, error };
-        let profile = Profile::named(PROFILE).ok_or_else(|| setup(format!("no profile {PROFILE}")))?;
-        let mut desc = AllocatorDesc::default();
-        args.shards.into_iter().for_each(|shards| desc.threads = shards);
-        let allocator = Allocator::new(SimulatedGpu::new(profile), desc);
-        let allocator = Arc::new(allocator.map_err(|error| setup(error.to_string()))?);
+        let allocator = allocator(args)?;
         let team = Team::new((0..threads).map(|thread| {
             let sequence = Sequence::churn(u64::from(thread) + 1, live, args.pairs);
             let mut member = Member { allocator: Arc::clone(&allocator), sequence, slots: Vec::new() };
             move |step| member.run(step)
         }));
-        let crew = Self { allocator, team, threads, live };
+        let crew = Self { allocator, team };
         crew.step(Step::Fill)?;
         crew.step(Step::Lap)?;
         Ok(crew)
@@ -76,18 +69,52 @@ impl Crew {
         self.step(Step::Clear).map(drop)
     }
 
-    fn step(&self, step: Step) -> Result<Lap, Failure> {
-        let spans = self.team.work(step)?;
-        let spans = spans.map_err(|refusal| Failure::Refused { contender: NAME, refusal })?;
-        let statistics = self.allocator.statistics();
-        Ok(Lap {
-            operations: spans.iter().map(|span| span.operations).sum(),
-            wall: team::wall(&spans),
-            cpu: spans.iter().map(|span| span.cpu).sum(),
-            reserved: statistics.block_bytes,
-            live: statistics.allocation_bytes,
-        })
+    fn step(&self, to: Step) -> Result<Lap, Failure> {
+        step(&self.allocator, &self.team, to)
     }
+}
+
+/// Creates the allocator that threads share.
+pub(super) fn allocator(args: &ThreadsArgs) -> Result<Arc<Allocator<SimulatedGpu>>, Failure> {
+    let setup = |error: String| Failure::Setup { contender: NAME, error };
+    let profile = Profile::named(PROFILE).ok_or_else(|| setup(format!("no profile {PROFILE}")))?;
+    let mut desc = AllocatorDesc::default();
+    args.shards.into_iter().for_each(|shards| desc.threads = shards);
+    let allocator = Allocator::new(SimulatedGpu::new(profile), desc);
+    Ok(Arc::new(allocator.map_err(|error| setup(error.to_string()))?))
+}
+
+/// Runs a step on all threads.
+pub(super) fn step(
+    allocator: &Allocator<SimulatedGpu>,
+    team: &Team<Step, Refusal>,
+    step: Step,
+) -> Result<Lap, Failure> {
+    let spans = team.work(step)?;
+    let spans = spans.map_err(|refusal| Failure::Refused { contender: NAME, refusal })?;
+    let statistics = allocator.statistics();
+    Ok(Lap {
+        operations: spans.iter().map(|span| span.operations).sum(),
+        wall: team::wall(&spans),
+        cpu: spans.iter().map(|span| span.cpu).sum(),
+        reserved: statistics.block_bytes,
+        live: statistics.allocation_bytes,
+    })
+}
+
+/// Allocates what a request asks for.
+pub(super) fn allocate(
+    allocator: &Allocator<SimulatedGpu>,
+    Request { size, alignment, .. }: Request,
+) -> Result<Allocation, Refusal> {
+    let mut requirements = Requirements::new(size);
+    requirements.alignment = Alignment::new(alignment).unwrap_or(Alignment::ONE);
+    allocator.allocate(&requirements, &MemoryUsage::GpuOnly.into()).map_err(Refusal::new)
+}
+
+/// Frees an allocation.
+pub(super) fn free(allocator: &Allocator<SimulatedGpu>, token: Allocation) -> Result<(), Refusal> {
+    allocator.free(token).map_err(Refusal::new)
 }
 
 /// What a thread has.

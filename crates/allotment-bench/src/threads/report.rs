@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::crew::{Crew, Lap};
+use super::crew::Lap;
 use crate::args::ThreadsArgs;
 use crate::failure::Failure;
 use crate::start_barrier::processors;
@@ -33,7 +33,7 @@ pub(super) struct Row {
     millions_per_second: f64,
     millions_per_second_min: f64,
     millions_per_second_max: f64,
-    /// The throughput divided by that of one thread.
+    /// The throughput divided by that of the first row: one thread, or threads that free their own.
     ratio: f64,
     /// Processor time of an operation: where it grows with the threads, they disturb each other.
     cpu_ns_per_op: f64,
@@ -44,16 +44,16 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(crew: &Crew, laps: &[Lap]) -> Self {
+    pub(super) fn new(workload: &'static str, live: u32, threads: u32, laps: &[Lap]) -> Self {
         let throughput = |lap: &Lap| lap.operations as f64 / lap.wall.as_secs_f64() / 1e6;
         let cpu = |lap: &Lap| lap.cpu.as_nanos() as f64 / lap.operations as f64;
         let used = |lap: &Lap| lap.cpu.as_secs_f64() / lap.wall.as_secs_f64();
         let reserved = laps.iter().map(|lap| lap.reserved).max().unwrap_or(0);
         Self {
-            workload: "churn",
+            workload,
             contender: "allotment",
-            live: crew.live,
-            threads: crew.threads,
+            live,
+            threads,
             millions_per_second: median(laps.iter().map(throughput)),
             millions_per_second_min: laps.iter().map(throughput).fold(f64::INFINITY, f64::min),
             millions_per_second_max: laps.iter().map(throughput).fold(0.0, f64::max),
@@ -61,7 +61,7 @@ impl Row {
             cpu_ns_per_op: median(laps.iter().map(cpu)),
             processors_used: median(laps.iter().map(used)),
             reserved_bytes: reserved,
-            reserved_over_live: median(laps.iter().map(|lap| lap.reserved as f64 / lap.live as f64)),
+            reserved_over_live: median(laps.iter().map(|lap| lap.reserved as f64 / lap.live.max(1) as f64)),
         }
     }
 }
@@ -77,10 +77,10 @@ impl Report {
         }
     }
 
-    /// Adds rows of one live set size, the first of which is that of one thread.
+    /// Adds rows, the first of which is what the others are compared with.
     pub(super) fn add(&mut self, rows: Vec<Row>) {
-        let alone = rows.first().map_or(1.0, |row| row.millions_per_second);
-        self.rows.extend(rows.into_iter().map(|row| Row { ratio: row.millions_per_second / alone, ..row }));
+        let first = rows.first().map_or(1.0, |row| row.millions_per_second);
+        self.rows.extend(rows.into_iter().map(|row| Row { ratio: row.millions_per_second / first, ..row }));
     }
 
     pub(super) fn json(&self) -> Result<String, Failure> {
@@ -97,7 +97,8 @@ impl Report {
         say!("{} processors. An operation is an allocation or a free.", self.processors);
         say!();
         say!(
-            "  {:>7} {:>7} {:>9} {:>17} {:>6} {:>9} {:>10} {:>8} {:>13}",
+            "  {:<8} {:>7} {:>7} {:>9} {:>17} {:>6} {:>9} {:>10} {:>8} {:>13}",
+            "work",
             "live",
             "threads",
             "million/s",
@@ -110,7 +111,8 @@ impl Report {
         );
         for row in &self.rows {
             say!(
-                "  {:>7} {:>7} {:>9.2} {:>17} {:>6.2} {:>9.1} {:>10.2} {:>8} {:>13.3}",
+                "  {:<8} {:>7} {:>7} {:>9.2} {:>17} {:>6.2} {:>9.1} {:>10.2} {:>8} {:>13.3}",
+                row.workload,
                 row.live,
                 row.threads,
                 row.millions_per_second,
