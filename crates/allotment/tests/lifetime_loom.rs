@@ -14,6 +14,8 @@
 mod checked;
 #[path = "../src/descriptor/free_slots.rs"]
 mod free_slots;
+#[path = "../src/sync/inbox.rs"]
+mod inbox;
 #[path = "../src/memory/token/memory_objects.rs"]
 mod memory_objects;
 #[path = "../src/sync/present.rs"]
@@ -44,6 +46,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::thread;
 
 use free_slots::FreeSlots;
+use inbox::Inbox;
 use memory_objects::{MemoryObject, MemoryObjects};
 use present::Present;
 use sequence::Sequence;
@@ -125,6 +128,64 @@ fn one_at_a_time_has_the_lock_and_sees_what_the_one_before_did() {
         let mut added = add(&lock);
         threads.into_iter().for_each(|thread| added += thread.join().unwrap());
         assert_eq!(*lock.try_lock().unwrap(), added);
+    });
+}
+
+#[test]
+fn a_word_that_is_left_is_taken_once_with_all_that_was_done_before_it() {
+    model("Inbox", Some(3), || {
+        let inbox = Arc::new(Inbox::new());
+        // What belongs to a word, written before it is left, and how often it was taken.
+        let written: Arc<[AtomicU32; 3]> = Arc::new(core::array::from_fn(|_| AtomicU32::new(0)));
+        let taken = Arc::new(Mutex::new([0; 3]));
+        let take = {
+            let (inbox, written, taken) = (Arc::clone(&inbox), Arc::clone(&written), Arc::clone(&taken));
+            move |refused: u64| {
+                let mut taken = taken.lock().unwrap();
+                inbox.take(|word| {
+                    assert_eq!(written[word as usize].load(Relaxed), 1);
+                    if word != refused {
+                        taken[word as usize] += 1;
+                        written[word as usize].store(2, Relaxed);
+                    }
+                    word != refused
+                });
+            }
+        };
+        let leave = {
+            let (inbox, written) = (Arc::clone(&inbox), Arc::clone(&written));
+            move |word: u64| {
+                written[word as usize].store(1, Relaxed);
+                let left = inbox.add(word).is_some();
+                if left && inbox.is_empty() {
+                    assert_eq!(
+                        written[word as usize].load(Relaxed),
+                        2,
+                        "what was taken is seen as it was done"
+                    );
+                }
+                left
+            }
+        };
+        let other = {
+            let leave = leave.clone();
+            thread::spawn(move || [0, 1].map(&leave))
+        };
+        let third = {
+            let (leave, take) = (leave.clone(), take.clone());
+            thread::spawn(move || {
+                let left = leave(2);
+                take(0);
+                left
+            })
+        };
+        take(u64::MAX);
+        let [first, second] = other.join().unwrap();
+        let third = third.join().unwrap();
+        // One refusal at most stops a call.
+        take(u64::MAX);
+        assert!(inbox.is_empty());
+        assert_eq!(*taken.lock().unwrap(), [first, second, third].map(u32::from));
     });
 }
 

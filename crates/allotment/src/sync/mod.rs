@@ -5,6 +5,7 @@
 //!   checked    atomics, cells and mutexes that a model checker can replace
 //!   try_lock   a lock that never blocks
 //!   shards     several instances of one structure, so that threads do not contend
+//!   inbox      words that threads leave to one that takes them, without a lock
 //!   first_thread   a value that the first thread which comes has alone
 //!   spread     references to one value, with a count for each thread
 //!   present    a value that is read often and replaced seldom
@@ -14,6 +15,7 @@
 
 pub(crate) mod checked;
 pub(crate) mod first_thread;
+pub(crate) mod inbox;
 pub(crate) mod present;
 pub(crate) mod sequence;
 pub(crate) mod shards;

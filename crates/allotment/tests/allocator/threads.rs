@@ -1,6 +1,7 @@
 //! Many threads on one allocator: bytes stay whose they are, and looking never hurts.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::thread::scope;
 
 use allotment::device::MemoryTypeIndex;
@@ -196,6 +197,57 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
     });
 }
 
+/// Frees that find the lock taken are left to the thread that has it: bytes stay whose they are, and whoever has freed sees it.
+#[test]
+fn what_other_threads_free_is_free_for_whoever_looks() {
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        desc.block_sizes = small_blocks(64 * KIB, 256 * KIB);
+        desc.threads = 2;
+    });
+    let ended = AtomicBool::new(false);
+    scope(|scope| {
+        let rig = &rig;
+        let _stop = StopWhenDropped(&ended);
+        let pairs = [0, 1, 2].map(|pair: u64| {
+            let (send, receive) = sync_channel::<(Allocation, u8)>(100);
+            let allocates = scope.spawn(move || {
+                let mut state = (pair + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                for round in 0..6000 {
+                    let (byte, mut desc) = ((pair * 31 + round) as u8, random_wish(&mut state));
+                    if next(&mut state) % 9 == 0 {
+                        desc = desc.with_name("handed over");
+                    }
+                    let allocation = rig.allocate_wanted(&desc).unwrap();
+                    mark(rig, &allocation, byte, false);
+                    send.send((allocation, byte)).unwrap();
+                }
+            });
+            let frees = scope.spawn(move || {
+                for (at, (allocation, byte)) in receive.into_iter().enumerate() {
+                    mark(rig, &allocation, byte, true);
+                    let id = allocation.id();
+                    rig.free(allocation).unwrap();
+                    if at % 500 == 0 {
+                        assert!(rig.reports().info(id).is_err(), "the thread that freed it sees that");
+                    }
+                }
+            });
+            [allocates, frees]
+        });
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                rig.end_frame();
+                rig.trim();
+                assert!(rig.reports().leaks().len() < 3 * 200, "those on the way, and no others");
+                std::thread::yield_now();
+            }
+        });
+        pairs.into_iter().flatten().for_each(|thread| thread.join().unwrap());
+    });
+    assert_eq!(rig.statistics().allocations, 0);
+    rig.check_invariants();
+}
+
 /// A place is read without a lock, while its neighbours come and go in the same records.
 #[test]
 fn a_place_reads_the_same_whatever_others_do() {
@@ -222,7 +274,7 @@ fn a_place_reads_the_same_whatever_others_do() {
 #[test]
 fn what_one_thread_allocates_another_frees() {
     let rig = Rig::new(DISCRETE);
-    let (send, receive) = std::sync::mpsc::sync_channel::<(Allocation, u8)>(100);
+    let (send, receive) = sync_channel::<(Allocation, u8)>(100);
     scope(|scope| {
         scope.spawn(|| {
             for (allocation, byte) in receive {

@@ -71,6 +71,7 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         bytes: u64,
     ) -> Result<u64, AllocationError> {
+        self.take_left_frees();
         let request = &AllocationRequest::new(requirements, options);
         let (slot, set) = match &options.pool {
             Some(pool) => {

@@ -52,7 +52,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
 use crate::memory::pool::{Answer, Asked, LockedShard, NeededBlock, PlanSizes, Pool, PoolSlot, QuickPlace};
 use crate::memory::request::{
-    AllocationRequest, LARGEST_WAITING, MemoryTypeCandidate, Ranking, Remembered, judge,
+    AllocationRequest, LARGEST_WAITING, MemoryTypeCandidate, PoolShards, Ranking, Remembered, judge,
 };
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
@@ -148,6 +148,8 @@ impl<D: Device> Allocator<D> {
     // Not compiled along with `allocate` in each crate that calls it.
     #[inline(never)]
     fn allocate_slowly(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
+        // What was freed has room.
+        self.take_left_frees();
         let allocated = match &request.options.pool {
             None => self.allocate_by_ranking(request),
             Some(pool) => self.by_pool_types(pool, request, |set, request| {
@@ -209,7 +211,23 @@ impl<D: Device> Allocator<D> {
         if !in_any_block && !self.heaps().refused_none(memory_type) {
             return None;
         }
-        self.pools.place_in_own_shard(shards, (set, in_any_block), request)
+        let how = (set, in_any_block);
+        let placed = self.pools.place_in_own_shard(shards, how, request);
+        placed.or_else(|| self.place_behind_left_frees(shards, how, request))
+    }
+
+    /// Places a request once more in the thread's own shard, where it may have found frees that it could not take by the way.
+    #[cold]
+    #[inline(never)]
+    fn place_behind_left_frees(
+        &self,
+        shards: PoolShards,
+        how: (usize, bool),
+        request: &AllocationRequest<'_>,
+    ) -> Option<QuickPlace> {
+        let slot = self.pools.get(shards.own())?;
+        drop(self.take_left_frees_of(slot, slot.lock_to_take_left()?));
+        self.pools.place_in_own_shard(shards, how, request)
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {

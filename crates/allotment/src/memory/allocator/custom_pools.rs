@@ -116,6 +116,7 @@ impl<D: Device> Allocator<D> {
     /// while a buffer or an image that was created in it lives. Nothing has changed then.
     #[inline(never)]
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
+        self.take_left_frees();
         let memory = self.pools.reset(pool)?;
         self.free_all(memory);
         Ok(())
@@ -146,6 +147,7 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias = "vmaDestroyPool")]
     pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
+        self.take_left_frees();
         let Ok(slots) = self.pools.slots_of(&pool) else {
             return Err(DestroyPoolError::WrongAllocator(pool));
         };

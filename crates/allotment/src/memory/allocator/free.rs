@@ -3,9 +3,10 @@
 use crate::device::Device;
 use crate::memory::WrongAllocator;
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::{AfterFree, EndedAllocation, Freed, PoolSlot};
+use crate::memory::pool::{AfterFree, EndedAllocation, Freed, Leave, PoolGuard, PoolSlot, RecordInUse};
 use crate::memory::time::Moment;
 use crate::memory::token::Allocation;
+use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.
@@ -31,16 +32,94 @@ impl<D: Device> Allocator<D> {
             return Err(WrongAllocator(allocation));
         }
         let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
-        match slot.free(allocation.record, allocation.generation, || self.pools.now()) {
+        let in_use = RecordInUse::new(allocation.record, allocation.generation);
+        match slot.lock_to_free() {
+            Some(guard) => self.free_locked(slot, guard, in_use, &allocation),
+            None => self.free_where_threads_meet(slot, in_use, &allocation),
+        }
+        Ok(())
+    }
+
+    /// Frees an allocation of a slot that is locked.
+    #[inline(always)]
+    fn free_locked(
+        &self,
+        slot: &PoolSlot<D>,
+        mut guard: PoolGuard<'_, D>,
+        in_use: RecordInUse,
+        allocation: &Allocation,
+    ) {
+        let after = slot.free(guard.as_mut(), in_use, || self.pools.now());
+        drop(guard);
+        match after {
             // Nearly all frees of a steady program end here.
             AfterFree::Nothing => {}
             AfterFree::NoPool => self.free_placed(allocation.id()),
+            after => self.end_free(slot, after),
+        }
+    }
+
+    /// Frees an allocation of a slot whose lock another thread has, or had until lately.
+    #[cold]
+    #[inline(never)]
+    fn free_where_threads_meet(&self, slot: &PoolSlot<D>, in_use: RecordInUse, allocation: &Allocation) {
+        match self.pools.leave((allocation.pool, slot), in_use, self.events().is_read()) {
+            Leave::Left => {}
+            Leave::Many(guard) => {
+                let guard = self.take_left_frees_of(slot, guard);
+                slot.note_taken();
+                drop(guard);
+            }
+            Leave::Locked(guard) => {
+                let guard = self.take_left_frees_of(slot, guard);
+                slot.note_taken();
+                self.free_locked(slot, guard, in_use, allocation);
+            }
+        }
+    }
+
+    /// Frees what threads left in the shards that were locked, so that all frees that have returned have happened. One load where
+    /// no thread did so yet.
+    #[inline]
+    pub(crate) fn take_left_frees(&self) {
+        if self.pools.may_have_left_frees() {
+            self.take_left_frees_of_all();
+        }
+    }
+
+    #[cold]
+    fn take_left_frees_of_all(&self) {
+        for slot in self.pools.with_left_frees() {
+            if let Some(guard) = slot.lock_to_take_left() {
+                drop(self.take_left_frees_of(slot, guard));
+            }
+        }
+    }
+
+    /// Frees what threads left in a slot, which is locked, and is so again when this returns.
+    pub(in crate::memory) fn take_left_frees_of<'a>(
+        &self,
+        slot: &'a PoolSlot<D>,
+        mut guard: PoolGuard<'a, D>,
+    ) -> PoolGuard<'a, D> {
+        while let Some(after) = slot.take_left(&mut guard, || self.pools.now()) {
+            drop(guard);
+            self.end_free(slot, after);
+            guard = locked(&slot.state);
+        }
+        guard
+    }
+
+    /// Does what a free leaves for after the lock.
+    fn end_free(&self, slot: &PoolSlot<D>, after: AfterFree<D>) {
+        match after {
+            // No placed resource is left.
+            AfterFree::Nothing | AfterFree::NoPool => {}
             // Dropped without the lock, since the last owner of a shared name frees host memory.
             AfterFree::Name(name) => drop(name),
             AfterFree::Elsewhere(home, ended) => self.free_elsewhere(home, ended),
             AfterFree::Freed(freed, now) => self.after_free(slot, freed, now),
         }
-        Ok(())
     }
 
     /// Frees an allocation that is known to belong to this allocator.

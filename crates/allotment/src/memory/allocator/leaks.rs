@@ -83,6 +83,7 @@ pub(crate) fn make_known<D: Device>(allocator: &Arc<Allocator<D>>) {
 impl<D: Device> Allocator<D> {
     /// Returns the live allocations whose records `shows` wants, largest first.
     pub(in crate::memory) fn leaks_where(&self, shows: impl Fn(&Record) -> bool) -> Vec<Leak> {
+        self.take_left_frees();
         let mut leaks = Vec::new();
         for (pool, slot) in self.pools.indexed_slots() {
             let leak = |state: &PoolState<D>, record, detail: &Detail| {

@@ -66,6 +66,7 @@ impl<D: Device> Allocator<D> {
     /// ```
     #[inline(never)]
     pub fn maintain(&self) -> MaintenanceReport {
+        self.take_left_frees();
         self.announce_if_asked();
         // Cleared before the work, so that a request made meanwhile is not lost.
         self.pools.begin_maintenance();

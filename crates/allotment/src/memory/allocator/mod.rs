@@ -224,7 +224,8 @@ impl<D: Device> Allocator<D> {
         self.pools.desc()
     }
 
-    /// Returns the memory in use in all pools. Reads counters and takes no lock.
+    /// Returns the memory in use in all pools. Reads counters, and takes a lock only of a shard in which threads meet that free what
+    /// others have allocated.
     ///
     /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads
     /// allocate or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile
@@ -245,6 +246,7 @@ impl<D: Device> Allocator<D> {
     #[doc(alias = "capacity")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
+        self.take_left_frees();
         self.pools.slots().flat_map(|slot| slot.counters.iter()).map(|counters| counters.load()).sum()
     }
 
@@ -277,6 +279,7 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(hidden)]
     pub fn check_invariants(&self) {
+        self.take_left_frees();
         let mut bytes = 0;
         for index in 0..self.pools.slot_count() {
             let Some(shards) = self.pools.shards_from(index) else { continue };

@@ -71,6 +71,7 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<AllocationPreview, AllocationError> {
+        self.take_left_frees();
         let request = &AllocationRequest::new(requirements, options);
         if let Some(pool) = &options.pool {
             return self.by_pool_types(pool, request, |set, request| {

@@ -33,6 +33,7 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaSetCurrentFrameIndex", "set_current_frame_index"))]
     pub fn end_frame(&self) {
+        self.take_left_frees();
         // First: from here on a thread that reads the clock counts no real time beside this frame.
         let passed = self.pools.note_frame();
         self.emit_frame_end(passed);
@@ -66,6 +67,7 @@ impl<D: Device> Allocator<D> {
     /// ```
     #[inline(never)]
     pub fn trim(&self) -> bool {
+        self.take_left_frees();
         // First, since a block whose last ranges wait for requests is empty as well. Whoever reads the events sees it in this
         // order, and can repeat it.
         for slot in self.pools.slots() {

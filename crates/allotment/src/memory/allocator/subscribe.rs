@@ -65,6 +65,7 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("VmaDeviceMemoryCallbacks", "log_allocations", "log_frees"))]
     pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
+        self.take_left_frees();
         let subscription = EventSubscription::new(self.events(), desc)?;
         self.announce_if_asked();
         Ok(subscription)

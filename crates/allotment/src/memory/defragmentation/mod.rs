@@ -294,6 +294,7 @@ impl<D: Device> Allocator<D> {
         scope: Scope,
         defragmenter: Option<Mover>,
     ) -> Result<Run, DefragmentationError> {
+        self.take_left_frees();
         let linear = match scope {
             Scope::DefaultPools => self.desc().algorithm == Algorithm::Linear,
             Scope::Pool(shards) => {

@@ -532,6 +532,8 @@ fn finish<D: Device>(
     (arriving, sources): (impl Fn(usize) -> bool, Sources),
     mut leave: impl FnMut(Released, Allocation),
 ) {
+    // Of what was freed since, nothing is told that it moved.
+    allocator.take_left_frees();
     // A batch of moves at a time, in two halves:
     //   with the locks    it is decided how each move ends, and the ranges are exchanged
     //   without           memory goes to the driver, the run counts, `leave` gets the places

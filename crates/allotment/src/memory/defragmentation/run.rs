@@ -180,6 +180,7 @@ impl Run {
 
     /// Surveys and plans until the plan is complete.
     pub(super) fn plan<D: Device>(&mut self, allocator: &Allocator<D>) -> &DefragmentationPlan {
+        allocator.take_left_frees();
         // A plan in part says nothing about the gain, so the limits do not apply here.
         let mut time = Stopwatch::new(core::time::Duration::MAX);
         while !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
@@ -233,6 +234,7 @@ impl Run {
         found: &mut Vec<Move<D>>,
         spent: &mut Spent,
     ) -> Found {
+        allocator.take_left_frees();
         let limits = self.desc.limits;
         if let Some(room) = &mut self.room {
             return room.find(allocator, &limits, found);

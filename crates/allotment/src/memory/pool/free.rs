@@ -1,7 +1,7 @@
 //! The way back: an allocation is freed, the ticks that frees and frame ends count, and the reset of a pool.
 
 use super::clock::TICKS_PER_LOOK;
-use super::{PoolSlot, PoolState};
+use super::{PoolSlot, PoolState, RecordInUse};
 use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
 use crate::memory::Name;
@@ -58,14 +58,20 @@ pub(crate) enum AfterFree<D: Device> {
 }
 
 impl<D: Device> PoolSlot<D> {
-    /// Frees an allocation. One that a reset of the pool has freed is left alone. `now` reads the clock.
+    /// Frees an allocation of a slot that is locked. One that a reset of the pool has freed is left alone. `now` reads the
+    /// clock.
     #[inline]
-    pub(crate) fn free(&self, record: u32, generation: u32, now: impl Fn() -> Moment) -> AfterFree<D> {
-        let mut guard = locked(&self.state);
-        let (Some(state), Some(entry)) = (guard.as_mut(), self.records.get(record)) else {
+    pub(crate) fn free(
+        &self,
+        state: Option<&mut PoolState<D>>,
+        in_use: RecordInUse,
+        now: impl Fn() -> Moment,
+    ) -> AfterFree<D> {
+        let record = in_use.record();
+        let (Some(state), Some(entry)) = (state, self.records.get(record)) else {
             return AfterFree::NoPool;
         };
-        if entry.generation() != generation {
+        if entry.generation() != in_use.generation() {
             return AfterFree::Nothing;
         }
         match state.free_quickly(self, entry, record) {

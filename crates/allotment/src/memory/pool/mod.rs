@@ -18,7 +18,7 @@
 //!
 //! `requests.rs` has what a request asks of a shard, step by step.
 //!
-//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `active.rs` has the pools in which
+//! The way back is in `free.rs`, `left_frees.rs` where threads meet, and `empty.rs`, which decides which empty blocks are freed; `active.rs` has the pools in which
 //! that may change with time; `shrink.rs` returns the host memory of a peak. `events.rs` writes what happens, for a reader.
 //!
 //! Runs that move allocations ask in this order: `survey.rs`, `emptying.rs`, `reserve.rs`, `moves.rs`; and `room.rs`, where
@@ -38,6 +38,7 @@ mod events;
 mod free;
 mod growth_ahead;
 mod invariants;
+mod left_frees;
 mod maintenance;
 mod moves;
 mod pending;
@@ -106,6 +107,7 @@ pub(super) use self::shards::{LockedShard, both_sets};
 
 // The way back: the end of an allocation, and blocks that become empty.
 pub(super) use self::free::{AfterFree, EndedAllocation, Freed};
+pub(super) use self::left_frees::{Leave, PoolGuard};
 
 // What runs that move allocations ask of a pool.
 pub(super) use self::emptying::{AfterClosing, BlockOfSet, Close, CloseHow, ClosedBlock};
@@ -128,6 +130,7 @@ pub(super) use self::growth_ahead::Flow;
 pub(super) use self::use_of_shard::UseOfShard;
 
 use self::active::{ActivePools, Rest};
+use self::left_frees::LeftFrees;
 use self::statistics::CountersOfSets;
 
 /// The configuration of a pool, custom or default.
@@ -185,6 +188,8 @@ pub(super) struct PoolSlot<D: Device> {
     pub(super) records: RecordTable,
     /// Makes the state of a default pool when a request first needs it. Unused in a custom pool.
     pub(super) made: Once,
+    /// Frees that threads left which found the lock taken. Made when the first one does.
+    left: LeftFrees,
     /// There is a state. Written with the lock held, and read without it for a shard of a custom pool, which is made when a
     /// thread needs it: later pools use the slot again.
     has_pool: AtomicBool,
@@ -203,6 +208,7 @@ impl<D: Device> PoolSlot<D> {
         Self {
             state: TurnMutex::new(None),
             made: Once::new(),
+            left: LeftFrees::default(),
             has_pool: AtomicBool::new(false),
             changes: RwLock::new(()),
             grown: Condvar::new(),

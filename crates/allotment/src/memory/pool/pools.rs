@@ -12,6 +12,7 @@ use super::active::{ActivePools, Turn};
 use super::allocator_desc::AllocatorDesc;
 use super::empty::{FrameEnd, TakesUnwanted};
 use super::growth_ahead::BlockGrowth;
+use super::left_frees::Inboxes;
 use super::maintenance::ToDo;
 use super::residents::Residents;
 use super::served::{POOLS_PER_GROUP, POOLS_PER_TYPE, Served};
@@ -64,6 +65,8 @@ pub(crate) struct Pools<D: Device> {
     pub(super) separate_optimal: bool,
     pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
+    /// The shards in which frees may wait.
+    pub(super) inboxes: Inboxes,
     /// The pools that the ends of frames visit.
     pub(super) active: Arc<ActivePools>,
     pub(super) events: EventLog,
@@ -95,6 +98,7 @@ impl<D: Device> Pools<D> {
             separate_optimal,
             time,
             to_do: ToDo::default(),
+            inboxes: Inboxes::default(),
             active: Arc::default(),
             events,
             desc,

@@ -26,9 +26,22 @@ const TOGETHER: usize = 32;
 pub(crate) struct RecordInUse(u64);
 
 impl RecordInUse {
+    /// That of the last record that a table can have.
+    pub(super) const LARGEST_WORD: u64 = (u32::MAX as u64 - 1) << 32 | u32::MAX as u64;
+
     #[inline]
-    pub(super) fn new(record: u32, generation: u32) -> Self {
+    pub(crate) fn new(record: u32, generation: u32) -> Self {
         Self(u64::from(record) << 32 | u64::from(generation))
+    }
+
+    #[inline]
+    pub(super) fn of_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    #[inline]
+    pub(super) fn word(self) -> u64 {
+        self.0
     }
 
     #[inline]

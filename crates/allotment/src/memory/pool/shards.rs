@@ -153,6 +153,11 @@ impl<D: Device> Pools<D> {
     /// Does what [`lock_shard`](Self::lock_shard) does, for a thread that has just found its shard locked.
     #[cold]
     fn lock_contended_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
+        let index = shards.own();
+        let slot = self.shard(shards, index)?;
+        if let Some(guard) = slot.lock_behind_left_frees() {
+            return Ok(LockedShard { index, slot, guard });
+        }
         // Who contends again and again waits for as long as a hundred requests take each time, though seldom.
         let how = if contended_lately() { Contended::ForLong } else { Contended::Briefly };
         self.note_contended(shards, how);
@@ -376,6 +381,8 @@ impl<D: Device> Pools<D> {
 
     /// Places an [ordinary](AllocationRequest::is_ordinary) request in the thread's own shard: in a range that was freed a
     /// moment ago, or else in a shared block. `in_any_block` says that any of them may serve it.
+    // Always: the second call of it is cold, and the first would have its arguments in memory.
+    #[inline(always)]
     pub(crate) fn place_in_own_shard(
         &self,
         shards: PoolShards,
@@ -394,7 +401,18 @@ impl<D: Device> Pools<D> {
         };
         let state = guard.as_mut()?;
         let rounded = state.rounded_size(set, request);
-        let in_use = match state.place_quickly(slot, set, rounded, request) {
+        if state.looks_for_left_frees(slot) {
+            state.take_left_quickly(slot);
+        }
+        let mut in_use = state.place_quickly(slot, set, rounded, request);
+        if in_use.is_none() && slot.has_left_frees() {
+            if !state.take_left_quickly(slot) {
+                // The caller takes them, and tries once more.
+                return None;
+            }
+            in_use = state.place_quickly(slot, set, rounded, request);
+        }
+        let in_use = match in_use {
             Some(in_use) => in_use,
             // The slow path begins with this search, too; here the lock need not be taken again.
             None if in_any_block => {

@@ -42,7 +42,7 @@ impl<D: Device> Reports<'_, D> {
     pub fn dump_json(&self) -> String {
         let mut text = String::new();
         // Writing to a string never fails.
-        let _ = json::object(&mut text, |dump| self.allocator.dump(dump));
+        let _ = json::object(&mut text, |dump| self.allocator().dump(dump));
         text
     }
 }

@@ -63,7 +63,13 @@ impl<D: Device> fmt::Debug for Reports<'_, D> {
     }
 }
 
-impl<D: Device> Reports<'_, D> {
+impl<'a, D: Device> Reports<'a, D> {
+    /// Returns the allocator, in which all has happened that threads were told of.
+    fn allocator(&self) -> &'a Allocator<D> {
+        self.allocator.take_left_frees();
+        self.allocator
+    }
+
     /// Returns how often and how long callers waited for the driver's memory calls. With a
     /// [`MaintenanceThread`](crate::memory::MaintenanceThread) there should be few such stalls.
     ///

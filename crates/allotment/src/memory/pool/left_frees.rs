@@ -1,0 +1,260 @@
+//! Frees that a thread leaves to another one, which has the lock of the shard.
+//!
+//! Where one thread allocates and another frees, both would take the lock of one shard for each operation, and all that it guards
+//! would go from one cache to the other and back. So a thread that finds the lock taken does not wait for it: it leaves the free
+//! in the shard's [`Inbox`], and so it does from then on, without a look at the lock.
+//!
+//! ```text
+//!   thread A   allocates ─► quick list has no such range ─► takes the frees that wait, and then the range of one
+//!                                                            ▲
+//!   thread B   frees ─► the lock is taken ─► inbox [ 7 ][ 9 ][ 4 ]
+//! ```
+//!
+//! The inbox has the record and the generation of each. The record itself is read and written by the thread that takes it, under
+//! the lock, as if it were freed there and then: so a free of an allocation that a reset freed does nothing, here as there.
+//!
+//! # Who takes them
+//!
+//! - A request that finds no range in the quick lists of its shard, and each [`LOOK`]th that does, as far as they need no more than
+//!   the quick path.
+//! - Every call of the allocator that could tell an allocation that was freed from one that was not, before anything else
+//!   ([`Allocator::take_left_frees`](crate::Allocator::take_left_frees)): statistics, reports, ends of frames, maintenance, requests
+//!   that no existing block has room for, runs that move allocations, the end of a pool and of the allocator.
+//! - The thread that leaves them, where [`MANY`] wait and the lock is not taken, or where there is no room for more. It waits for
+//!   the lock then, as for any other.
+//!
+//! So a program sees no difference, but for the time at which a block that became empty is. While events are read no free is
+//! left, as they are written in the order of the calls.
+
+use core::cell::Cell;
+use core::hint::spin_loop;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use super::free::AfterFree;
+use super::pools::Pools;
+use super::quick_path::RecordInUse;
+use super::{PoolSlot, PoolState};
+use crate::device::Device;
+use crate::memory::time::Moment;
+use crate::sync::inbox::{Inbox, LARGEST};
+use crate::sync::{locked, try_locked};
+
+/// A request of so many in a shard takes the frees that wait, whatever the quick lists have.
+const LOOK: u32 = 32;
+
+/// Frees that wait, from which on the thread that leaves them looks whether the lock is taken: the thread that had it has no more
+/// requests, or they would have been taken. Where it has, it is not disturbed: a thread that finds the lock taken stays away from
+/// it for longer than all that wait here take.
+const MANY: u32 = 4 * LOOK;
+
+/// Then it looks again with each of so many.
+const AGAIN: u32 = 16;
+
+/// So many times that many waited, without a request since, the thread that leaves frees goes on doing so: the one that allocates may
+/// have to wait until some are freed. After that it frees at once, where the lock is not taken.
+const ALONE: u32 = 16;
+
+/// Rounds of [`spin_loop`], each of 10 to 50 ns, for which a request waits for a thread that takes frees: all that there is room
+/// for take 10 µs.
+const SPINS: u32 = 1000;
+
+thread_local! {
+    /// The slot at which this thread leaves its frees, by its address; 0 for none. A hint: a slot that is gone is compared only.
+    static LEAVES_AT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A slot that is locked.
+pub(crate) type PoolGuard<'a, D> = MutexGuard<'a, Option<PoolState<D>>>;
+
+/// The inbox of a shard, where it has one.
+#[derive(Debug, Default)]
+pub(super) struct LeftFrees {
+    inbox: OnceLock<Box<Inbox>>,
+    /// A thread that leaves frees has the lock, to take those that wait: for microseconds, and not again before as many wait.
+    is_taking: AtomicBool,
+    /// Requests in the shard when such a thread had the lock last, and how often it found none since. Changed with the lock held.
+    requests: AtomicU32,
+    alone: AtomicU32,
+}
+
+/// The shards that have an inbox.
+#[derive(Debug, Default)]
+pub(super) struct Inboxes {
+    any: AtomicBool,
+    slots: Mutex<Vec<u32>>,
+}
+
+/// What became of a free in a shard whose lock was taken.
+#[derive(Debug)]
+pub(crate) enum Leave<'a, D: Device> {
+    /// It waits.
+    Left,
+    /// It waits among many, which the caller takes.
+    Many(PoolGuard<'a, D>),
+    /// It is the caller's, after those that wait.
+    Locked(PoolGuard<'a, D>),
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Locks the slot for a free; `None` where it is taken, or where the thread found that lately.
+    #[inline]
+    pub(crate) fn lock_to_free(&self) -> Option<PoolGuard<'_, D>> {
+        let leaves = self.left.inbox.get().is_some() && LEAVES_AT.get() == self.address();
+        if leaves { None } else { try_locked(&self.state) }
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    /// Notes that a thread which took what [many](Leave::Many) had left is about to release the lock.
+    pub(crate) fn note_taken(&self) {
+        self.left.is_taking.store(false, Relaxed);
+    }
+
+    /// Returns true if frees wait, as far as this thread knows: those that it has left itself, for one.
+    #[inline]
+    pub(crate) fn has_left_frees(&self) -> bool {
+        self.left.inbox.get().is_some_and(|inbox| !inbox.is_empty())
+    }
+
+    /// Locks the slot for a request that found it taken, where that is for some microseconds, and by a thread that does not come
+    /// again soon: to stay away from it, as from a thread that does, would take longer.
+    pub(super) fn lock_behind_left_frees(&self) -> Option<PoolGuard<'_, D>> {
+        (0..SPINS).take_while(|_| self.left.is_taking.load(Relaxed)).for_each(|_| spin_loop());
+        self.left.inbox.get().and_then(|_| try_locked(&self.state))
+    }
+
+    /// Locks the slot if frees wait.
+    pub(crate) fn lock_to_take_left(&self) -> Option<PoolGuard<'_, D>> {
+        self.has_left_frees().then(|| locked(&self.state))
+    }
+
+    /// Frees what waits in a slot that is locked, up to a free that leaves its caller something to do, which is returned.
+    pub(crate) fn take_left(
+        &self,
+        guard: &mut PoolGuard<'_, D>,
+        now: impl Fn() -> Moment,
+    ) -> Option<AfterFree<D>> {
+        let inbox = self.left.inbox.get()?;
+        let mut to_do = None;
+        inbox.take(|word| {
+            // The one before it leaves something to do: this one stays.
+            if to_do.is_some() {
+                return false;
+            }
+            match self.free(guard.as_mut(), RecordInUse::of_word(word), &now) {
+                AfterFree::Nothing => {}
+                after => to_do = Some(after),
+            }
+            true
+        });
+        to_do
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// Returns true if the next request is to take the frees that wait, if there are any.
+    #[inline]
+    pub(super) fn looks_for_left_frees(&self, slot: &PoolSlot<D>) -> bool {
+        self.use_of_shard.requests() % LOOK == 0 && slot.has_left_frees()
+    }
+
+    /// Frees what waits, for a request: up to the first that needs more than the quick path. Returns false
+    /// where there was nothing else.
+    pub(super) fn take_left_quickly(&mut self, slot: &PoolSlot<D>) -> bool {
+        let Some(inbox) = slot.left.inbox.get() else { return false };
+        let mut any = false;
+        inbox.take(|word| {
+            let in_use = RecordInUse::of_word(word);
+            let entry = slot.records.get(in_use.record());
+            if let Some(entry) = entry.filter(|entry| entry.generation() == in_use.generation()) {
+                let Some(labelled) = self.free_quickly(slot, entry, in_use.record()) else { return false };
+                if labelled {
+                    // With the lock held: a thread that leaves frees has seldom given them names.
+                    drop(self.take_label(in_use.record()));
+                }
+            }
+            any = true;
+            true
+        });
+        // This thread has the lock, so it need not leave what it frees itself.
+        LEAVES_AT.set(0);
+        any
+    }
+}
+
+impl<D: Device> Pools<D> {
+    /// Leaves a free to the thread that has the lock, where that is allowed. `read` says that events are read.
+    #[cold]
+    pub(crate) fn leave<'a>(
+        &self,
+        (index, slot): (u32, &'a PoolSlot<D>),
+        in_use: RecordInUse,
+        read: bool,
+    ) -> Leave<'a, D> {
+        // Without a pool, it is the free of a placed resource, or of one that is gone.
+        let inbox = slot.left.inbox.get().filter(|_| !read && slot.has_pool());
+        let Some(inbox) = inbox else {
+            let guard = locked(&slot.state);
+            let may_leave = !read && guard.is_some();
+            if may_leave {
+                self.make_inbox(index, slot);
+            }
+            LEAVES_AT.set(if may_leave { slot.address() } else { 0 });
+            return Leave::Locked(guard);
+        };
+        LEAVES_AT.set(slot.address());
+        let Some(waiting) = inbox.add(in_use.word()) else {
+            let guard = locked(&slot.state);
+            slot.left.is_taking.store(true, Relaxed);
+            return Leave::Locked(guard);
+        };
+        if waiting < MANY || waiting % AGAIN != 0 {
+            return Leave::Left;
+        }
+        // Before the lock is taken, or a request could find that without knowing why.
+        slot.left.is_taking.store(true, Relaxed);
+        let Some(guard) = try_locked(&slot.state) else {
+            slot.note_taken();
+            return Leave::Left;
+        };
+        let requests = guard.as_ref().map_or(0, |state| state.use_of_shard.requests());
+        if slot.left.requests.swap(requests, Relaxed) != requests {
+            slot.left.alone.store(0, Relaxed);
+        } else if slot.left.alone.fetch_add(1, Relaxed) >= ALONE {
+            LEAVES_AT.set(0);
+        }
+        Leave::Many(guard)
+    }
+
+    /// Makes the inbox of a slot, if it has none.
+    fn make_inbox(&self, index: u32, slot: &PoolSlot<D>) {
+        if slot.left.inbox.set(Box::new(Inbox::new())).is_ok() {
+            locked(&self.inboxes.slots).push(index);
+            self.inboxes.any.store(true, Relaxed);
+        }
+    }
+
+    /// Returns true if there may be frees that wait.
+    // Relaxed: a thread that has left one, or has heard of that, sees what was set before it.
+    #[inline]
+    pub(crate) fn may_have_left_frees(&self) -> bool {
+        self.inboxes.any.load(Relaxed)
+    }
+
+    /// Iterates over the slots in which frees wait.
+    pub(crate) fn with_left_frees(&self) -> impl Iterator<Item = &PoolSlot<D>> {
+        let nth = |at: usize| locked(&self.inboxes.slots).get(at).copied();
+        let slots = (0..).map_while(nth).filter_map(|index| self.slots.get(index));
+        slots.filter(|slot| slot.has_left_frees())
+    }
+}
+
+const _: () = assert!(RecordInUse::LARGEST_WORD <= LARGEST, "a record has a word");
+
+#[cfg(test)]
+#[cfg(feature = "simulated")]
+mod tests;
