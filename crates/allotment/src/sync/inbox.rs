@@ -89,8 +89,9 @@ impl Inbox {
     /// Calls `each` with the words in their order, until it returns false: that word stays. What is added meanwhile may wait
     /// for the next call. The caller ensures that one thread takes at a time.
     pub(crate) fn take(&self, mut each: impl FnMut(u64) -> bool) {
-        let (mut taken, added) = (self.taken.0.load(Relaxed), self.added.0.load(Relaxed));
-        let (mut at, mut all) = (taken, true);
+        let mut taking = Taking { inbox: self, taken: self.taken.0.load(Relaxed) };
+        let added = self.added.0.load(Relaxed);
+        let (mut at, mut all) = (taking.taken, true);
         while at != added {
             let place = self.place(at);
             at = at.wrapping_add(1);
@@ -103,15 +104,26 @@ impl Inbox {
                 break;
             }
             place.store(if all { EMPTY } else { TAKEN }, Relaxed);
-            taken = if all { at } else { taken };
+            taking.taken = if all { at } else { taking.taken };
         }
-        // Release, and last: who finds that a word was taken sees what was done with it.
-        self.taken.0.store(taken, Release);
     }
 
     #[inline]
     fn place(&self, at: u32) -> &AtomicU64 {
         &self.words[(at % CAPACITY) as usize]
+    }
+}
+
+/// Words that are being taken. Counts them when it is dropped, also where a caller's closure panicked: their places are empty.
+struct Taking<'a> {
+    inbox: &'a Inbox,
+    taken: u32,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        // Release, and last: who finds that a word was taken sees what was done with it.
+        self.inbox.taken.0.store(self.taken, Release);
     }
 }
 
@@ -176,6 +188,22 @@ mod tests {
         assert_eq!(all(&inbox), [3]);
         assert!(inbox.is_empty());
         assert!(inbox.words.iter().all(|word| word.load(Relaxed) == EMPTY));
+    }
+
+    #[test]
+    fn words_behind_a_panic_stay_and_no_place_is_lost() {
+        let inbox = Inbox::new();
+        (1..=3).for_each(|word| _ = inbox.add(word));
+        let taken = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            inbox.take(|word| {
+                assert!(word != 2, "the second panics");
+                true
+            });
+        }));
+        assert!(taken.is_err());
+        assert_eq!(all(&inbox), [2, 3]);
+        assert!(inbox.is_empty());
+        assert!((0..u64::from(CAPACITY)).all(|word| inbox.add(word).is_some()));
     }
 
     #[test]

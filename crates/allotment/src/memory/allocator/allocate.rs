@@ -444,7 +444,11 @@ impl<D: Device> Allocator<D> {
                 // Once: the smaller sizes come after the wanted one.
                 Answer::Reclaim => _ = self.reclaim_finished(),
                 Answer::Full(memory) => self.waiting(|| self.heaps().free(self.device(), memory)),
-                Answer::Wait(awaited) => self.waiting(|| slot.wait_for_block(awaited)),
+                Answer::Wait(awaited) => {
+                    self.waiting(|| slot.wait_for_block(awaited));
+                    // For milliseconds, in which threads may have freed much.
+                    self.take_left_frees();
+                }
                 Answer::NeedsBlock(needed) => {
                     // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
                     let NeededBlock { pending, plan, rounded, source, now } = needed;

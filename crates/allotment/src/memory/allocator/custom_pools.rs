@@ -40,6 +40,7 @@ impl<D: Device> Allocator<D> {
         desc: PoolDesc,
         options: Option<D::MemoryOptions>,
     ) -> Result<Pool, CreatePoolError> {
+        self.take_left_frees();
         let mut new = self.pools.new_pool(&desc, options.as_ref())?;
         let name = ShortName::of(desc.name.as_ref());
         for _ in 0..desc.min_blocks {

@@ -66,34 +66,37 @@ impl<D: Device> Allocator<D> {
         match self.pools.leave((allocation.pool, slot), in_use, self.events().is_read()) {
             Leave::Left => {}
             Leave::Many(guard) => {
+                let taking = slot.taking();
                 let guard = self.take_left_frees_of(slot, guard);
-                slot.note_taken();
-                drop(guard);
+                drop((taking, guard));
             }
             Leave::Locked(guard) => {
+                let taking = slot.taking();
                 let guard = self.take_left_frees_of(slot, guard);
-                slot.note_taken();
+                drop(taking);
                 self.free_locked(slot, guard, in_use, allocation);
             }
         }
     }
 
-    /// Frees what threads left in the shards that were locked, so that all frees that have returned have happened. One load where
-    /// no thread did so yet.
+    /// Frees what threads left in the shards that were locked, so that all frees that have returned have happened, but for one in
+    /// the hands of each thread that does the same at this moment. Returns true if there was any. One load where no thread left
+    /// one yet.
     #[inline]
-    pub(crate) fn take_left_frees(&self) {
-        if self.pools.may_have_left_frees() {
-            self.take_left_frees_of_all();
-        }
+    pub(crate) fn take_left_frees(&self) -> bool {
+        self.pools.may_have_left_frees() && self.take_left_frees_of_all()
     }
 
     #[cold]
-    fn take_left_frees_of_all(&self) {
+    fn take_left_frees_of_all(&self) -> bool {
+        let mut any = false;
         for slot in self.pools.with_left_frees() {
             if let Some(guard) = slot.lock_to_take_left() {
                 drop(self.take_left_frees_of(slot, guard));
+                any = true;
             }
         }
+        any
     }
 
     /// Frees what threads left in a slot, which is locked, and is so again when this returns.
@@ -122,10 +125,14 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Frees an allocation that is known to belong to this allocator.
+    /// Frees an allocation that is known to belong to this allocator, at once: it is never left to another thread, since the
+    /// caller looks at what is free next.
     pub(in crate::memory) fn free_own(&self, allocation: Allocation) {
-        let freed = self.free(allocation);
-        debug_assert!(freed.is_ok(), "the allocation belongs to this allocator");
+        debug_assert_eq!(allocation.allocator, self.id(), "the allocation belongs to this allocator");
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let in_use = RecordInUse::new(allocation.record, allocation.generation);
+        let guard = self.take_left_frees_of(slot, locked(&slot.state));
+        self.free_locked(slot, guard, in_use, &allocation);
     }
 
     /// Frees the range of an allocation that has ended, in the shard that has its block: defragmentation moved it there

@@ -96,18 +96,18 @@ impl<D: Device> Allocator<D> {
         !self.reclaimable.is_empty()
     }
 
-    /// Destroys the resources of this allocator that the GPU has finished with. Never waits. Returns true if there were
-    /// any. Called with no lock held.
+    /// Destroys the resources of this allocator that the GPU has finished with, and frees what threads left. Never waits for the
+    /// GPU. Returns true if there were any. Called with no lock held.
     ///
     /// Of the library's own types alone: their destructors call the device and free the memory, and nothing else. The
     /// caller of a create call may hold locks that a destructor of its own types takes.
     pub(super) fn reclaim_finished(&self) -> bool {
+        let mut any = self.take_left_frees();
         if self.reclaimable.is_empty() {
-            return false;
+            return any;
         }
         // One by one, without the lock: a destructor frees memory, which takes others.
         let queue = |at: usize| locked(&self.reclaimable.queues).get(at).cloned();
-        let mut any = false;
         for (queue, types) in (0..).map_while(queue) {
             let reclaim = || queue.reclaim_types(&types).is_some_and(|reclaimed| reclaimed.count != 0);
             // Twice, since the last piece of a buffer retires that buffer.
@@ -116,7 +116,8 @@ impl<D: Device> Allocator<D> {
                 any = true;
             }
         }
-        any
+        // A destructor frees as any other code does, so it may have left the memory to a thread that has the lock.
+        self.take_left_frees() || any
     }
 
     /// Allocates memory of the driver by itself, with every rung of the [ladder](self) that such memory has. `make` calls
@@ -164,7 +165,7 @@ impl<D: Device> Allocator<D> {
         )
     }
 
-    /// Frees idle blocks where that may help against a refusal. Returns true if any was freed.
+    /// Frees idle blocks, and what threads left, where that may help against a refusal. Returns true if any was freed.
     pub(super) fn free_idle_for(
         &self,
         idle: &IdleBlocks<'_, D>,
@@ -176,6 +177,18 @@ impl<D: Device> Allocator<D> {
             IdleBlocks::Free => None,
             IdleBlocks::FreeBut(slot) => Some(*slot),
         };
+        // First, since a block may be idle by that. It may be too little, so the rest is looked at as well.
+        let taken = self.take_left_frees();
+        self.free_idle_blocks_for(but, (memory_type, refused), policy) || taken
+    }
+
+    /// Does what [`free_idle_for`](Self::free_idle_for) does, with the blocks of all pools but one.
+    fn free_idle_blocks_for(
+        &self,
+        but: Option<&PoolSlot<D>>,
+        (memory_type, refused): (MemoryTypeIndex, AllocationError),
+        policy: BudgetPolicy,
+    ) -> bool {
         let Ok(heap) = heap_of(self.device(), memory_type) else { return false };
         // Memory that waits for the maintenance thread is in no pool any more, but still counts against the limits.
         if self.return_memory() != 0 {

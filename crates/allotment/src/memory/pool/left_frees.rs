@@ -23,8 +23,10 @@
 //! - The thread that leaves them, where [`MANY`] wait and the lock is not taken, or where there is no room for more. It waits for
 //!   the lock then, as for any other.
 //!
-//! So a program sees no difference, but for the time at which a block that became empty is. While events are read no free is
-//! left, as they are written in the order of the calls.
+//! So a program sees no difference, but for the time at which a block that became empty is. What a thread takes is in its hands
+//! for the moment between the lock and the end of the free, as with any other free that has not returned: its block may not be
+//! with the driver yet. While events are read no free is left, as they are written in the order of the calls. Nor is that of a
+//! large allocation where some have memory of their own ([`LARGE`]), or of one that the allocator made for itself.
 
 use core::cell::Cell;
 use core::hint::spin_loop;
@@ -56,6 +58,10 @@ const AGAIN: u32 = 16;
 /// have to wait until some are freed. After that it frees at once, where the lock is not taken.
 const ALONE: u32 = 16;
 
+/// Allocations of so many bytes are not left where some have memory of their own: nobody may ask again, and what the last
+/// [`MANY`] hold would be kept for good. That of smaller ones is 32 MiB at most.
+const LARGE: u64 = 256 << 10;
+
 /// Rounds of [`spin_loop`], each of 10 to 50 ns, for which a request waits for a thread that takes frees: all that there is room
 /// for take 10 µs.
 const SPINS: u32 = 1000;
@@ -77,6 +83,26 @@ pub(super) struct LeftFrees {
     /// Requests in the shard when such a thread had the lock last, and how often it found none since. Changed with the lock held.
     requests: AtomicU32,
     alone: AtomicU32,
+    /// There is or was an allocation with memory of its own. Where there is none, a thread that leaves a free need not look at the
+    /// record, which is in the cache of another one.
+    has_dedicated: AtomicBool,
+}
+
+impl LeftFrees {
+    /// Notes that an allocation has memory of its own.
+    pub(super) fn note_dedicated(&self) {
+        self.has_dedicated.store(true, Relaxed);
+    }
+}
+
+/// A thread that leaves frees has the lock to take them; until this is dropped, or the thread panics.
+#[derive(Debug)]
+pub(crate) struct Taking<'a>(&'a AtomicBool);
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
 }
 
 /// The shards that have an inbox.
@@ -109,9 +135,16 @@ impl<D: Device> PoolSlot<D> {
         core::ptr::from_ref(self).addr()
     }
 
-    /// Notes that a thread which took what [many](Leave::Many) had left is about to release the lock.
-    pub(crate) fn note_taken(&self) {
-        self.left.is_taking.store(false, Relaxed);
+    /// Returns what is dropped before the lock that [`Pools::leave`] returned is released.
+    pub(crate) fn taking(&self) -> Taking<'_> {
+        Taking(&self.left.is_taking)
+    }
+
+    /// Returns true if the free of an allocation is worth the lock.
+    fn is_large(&self, in_use: RecordInUse) -> bool {
+        // Of another allocation, if the token is stale: its free does nothing, here as there.
+        let is_large = || self.records.get(in_use.record()).is_some_and(|entry| entry.size() >= LARGE);
+        self.left.has_dedicated.load(Relaxed) && is_large()
     }
 
     /// Returns true if frees wait, as far as this thread knows: those that it has left itself, for one.
@@ -207,7 +240,8 @@ impl<D: Device> Pools<D> {
             return Leave::Locked(guard);
         };
         LEAVES_AT.set(slot.address());
-        let Some(waiting) = inbox.add(in_use.word()) else {
+        let waiting = if slot.is_large(in_use) { None } else { inbox.add(in_use.word()) };
+        let Some(waiting) = waiting else {
             let guard = locked(&slot.state);
             slot.left.is_taking.store(true, Relaxed);
             return Leave::Locked(guard);
@@ -218,7 +252,7 @@ impl<D: Device> Pools<D> {
         // Before the lock is taken, or a request could find that without knowing why.
         slot.left.is_taking.store(true, Relaxed);
         let Some(guard) = try_locked(&slot.state) else {
-            slot.note_taken();
+            drop(slot.taking());
             return Leave::Left;
         };
         let requests = guard.as_ref().map_or(0, |state| state.use_of_shard.requests());
@@ -230,16 +264,18 @@ impl<D: Device> Pools<D> {
         Leave::Many(guard)
     }
 
-    /// Makes the inbox of a slot, if it has none.
+    /// Makes the inbox of a slot, if it has none. The caller has the lock of the slot.
     fn make_inbox(&self, index: u32, slot: &PoolSlot<D>) {
-        if slot.left.inbox.set(Box::new(Inbox::new())).is_ok() {
+        if slot.left.inbox.get().is_none() {
+            // Last, since threads that do not have the lock leave frees as soon as there is an inbox, and look for them here.
             locked(&self.inboxes.slots).push(index);
             self.inboxes.any.store(true, Relaxed);
+            _ = slot.left.inbox.set(Box::new(Inbox::new()));
         }
     }
 
     /// Returns true if there may be frees that wait.
-    // Relaxed: a thread that has left one, or has heard of that, sees what was set before it.
+    // Relaxed: a thread that has left one, or has heard of that, has seen the inbox, before which this was set.
     #[inline]
     pub(crate) fn may_have_left_frees(&self) -> bool {
         self.inboxes.any.load(Relaxed)

@@ -399,6 +399,9 @@ impl<D: Device> PoolState<D> {
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
         let moves = if stays { Moves { mover: request.moves.mover, ..Moves::NONE } } else { request.moves };
         let request = &AllocationRequest { moves, ..*request };
+        if role != Role::Shared {
+            slot.left.note_dedicated();
+        }
         let alignment = rounded.request.alignment;
         let entered = Entered { sizes, alignment, dedicated_to_resource, priority, placement };
         self.wake();

@@ -271,6 +271,6 @@ impl<D: Device> Reports<'_, D> {
     /// ```
     #[must_use]
     pub fn device_calls(&self) -> DriverCallStatistics {
-        self.allocator.heaps().calls()
+        self.allocator().heaps().calls()
     }
 }

@@ -87,7 +87,7 @@ impl<'a, D: Device> Reports<'a, D> {
     /// ```
     #[must_use]
     pub fn stalls(&self) -> StallStatistics {
-        self.allocator.stalls.statistics()
+        self.allocator().stalls.statistics()
     }
 
     /// Returns all live allocations, largest first: the report that dropping the allocator now would make. Consistent, and

@@ -198,6 +198,8 @@ impl<D: Device> Allocator<D> {
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
+        // What was freed counts neither against the budget nor as a block of the pool.
+        self.take_left_frees();
         // So that the pool ties the memory to its resource, instead of reusing it later.
         let options = request.options.clone().with_dedicated(Dedicated::Always);
         let request = &AllocationRequest { with_resource: true, ..request.with_options(&options) };

@@ -5,13 +5,16 @@ use core::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
 use super::*;
-use crate::device::MemoryTypeIndex;
 use crate::device::simulated::{Profile, SimulatedGpu};
+use crate::device::{Mapping, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use crate::events::{Event, EventBatch, SubscriptionDesc};
+use crate::memory::allocator::IdleBlocks;
 use crate::memory::blocks::{BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
 use crate::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
 use crate::memory::reports::LeakHandler;
-use crate::memory::{AccessError, Allocation, AllocationOptions, Dedicated, Movability, Pool, PoolDesc};
+use crate::memory::{
+    AccessError, Allocation, AllocationOptions, BudgetPolicy, Dedicated, Movability, Pool, PoolDesc,
+};
 use crate::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 const KIB: u64 = 1 << 10;
@@ -35,10 +38,16 @@ impl Deref for World {
 impl World {
     /// With a custom pool, or none.
     fn new(custom: bool) -> Self {
+        Self::with_limit(custom, u64::MAX)
+    }
+
+    /// With so much memory in the heap of all allocations.
+    fn with_limit(custom: bool, bytes: u64) -> Self {
         let leaks = Arc::new(AtomicUsize::new(0));
         let mut desc = AllocatorDesc::default();
         (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE);
         desc.time = TimeSource::Manual(ManualTime::new());
+        desc.heap_limits = vec![(MemoryHeapIndex(0), bytes)];
         let counted = Arc::clone(&leaks);
         desc.on_leak = LeakHandler::Call(Arc::new(move |report| {
             counted.fetch_add(report.leaks.len(), Relaxed);
@@ -75,7 +84,7 @@ impl World {
 #[test]
 fn no_call_tells_a_free_that_was_left_from_one_that_has_happened() {
     type Look = fn(&World, crate::memory::AllocationId);
-    let looks: [(&str, Look); 12] = [
+    let looks: [(&str, Look); 14] = [
         ("statistics", |world, _| assert_eq!(world.statistics().allocations, 1)),
         ("allocations", |world, _| assert_eq!(world.reports().allocations().len(), 1)),
         ("leaks", |world, _| assert_eq!(world.reports().leaks().len(), 1)),
@@ -103,6 +112,14 @@ fn no_call_tells_a_free_that_was_left_from_one_that_has_happened() {
         }),
         ("maintenance", |world, _| {
             world.maintain();
+            assert!(world.pools.with_left_frees().next().is_none());
+        }),
+        ("calls of the driver", |world, _| {
+            _ = world.reports().device_calls();
+            assert!(world.pools.with_left_frees().next().is_none());
+        }),
+        ("stalls", |world, _| {
+            _ = world.reports().stalls();
             assert!(world.pools.with_left_frees().next().is_none());
         }),
         ("subscription", |world, _| {
@@ -165,6 +182,109 @@ fn a_request_of_the_last_range_of_a_full_pool_finds_it_though_its_free_was_left(
     world.check_invariants();
     drop(options);
     world.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn memory_that_was_left_is_there_for_memory_of_its_own() {
+    // Of a heap.
+    let world = World::with_limit(false, BLOCK);
+    let mut requirements = Requirements::new(BLOCK);
+    // Not in another heap.
+    requirements.memory_types = MemoryTypeMask(1);
+    world.leave(world.small(KIB));
+    let own = world.with_memory_options(&()).allocate(&requirements, &world.options).unwrap();
+    world.free(own).unwrap();
+    // Of a pool that may have one block.
+    let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+    desc.max_blocks = 1;
+    let pool = world.create_pool(desc).unwrap();
+    let options = MemoryUsage::GpuOnly.with_pool(&pool);
+    world.leave(world.allocate(&Requirements::new(KIB), &options).unwrap());
+    let own = world.with_memory_options(&()).allocate(&requirements, &options).unwrap();
+    world.free(own).unwrap();
+    drop(options);
+    world.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn memory_that_was_left_is_there_for_the_first_blocks_of_a_pool() {
+    let world = World::with_limit(false, BLOCK);
+    world.leave(world.small(KIB));
+    let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+    (desc.min_blocks, desc.sizing) = (1, Some(crate::memory::blocks::BlockSize::Fixed(BLOCK)));
+    let pool = world.create_pool(desc).unwrap();
+    world.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn what_is_left_after_a_request_began_is_taken_before_it_is_refused() {
+    let world = World::with_limit(false, BLOCK);
+    let left = Cell::new(Some(world.small(KIB)));
+    let desc = MemoryDesc::new(MemoryTypeIndex(0), BLOCK);
+    let terms = (BudgetPolicy::AllowOverBudget, Mapping::OnDemand);
+    for idle in [IdleBlocks::Keep, IdleBlocks::Free] {
+        // By another thread, which this one stands in for: a call for memory of the driver takes nothing before it.
+        world.leave(left.take().unwrap_or_else(|| world.small(KIB)));
+        let memory = world.object_of_driver(&desc, terms, idle).unwrap();
+        world.heaps().free(world.device(), memory);
+    }
+}
+
+#[test]
+fn what_the_allocator_frees_itself_is_never_left() {
+    for world in World::both() {
+        let (kept, left, own) = (world.small(500), world.small(300), world.small(1000));
+        let slot = world.slot(&kept);
+        world.leave(left);
+        assert!(slot.has_left_frees());
+        LEAVES_AT.set(slot.address());
+        world.free_own(own);
+        assert!(!slot.has_left_frees());
+        assert_eq!(slot.allocations(), 1);
+        world.free(kept).unwrap();
+    }
+}
+
+#[test]
+fn large_memory_of_its_own_is_not_left() {
+    for world in World::both() {
+        let options = world.options.clone().with_dedicated(Dedicated::Always);
+        let allocate = |size| world.allocate(&Requirements::new(size), &options).unwrap();
+        let (kept, own, small) = (world.small(500), allocate(LARGE), allocate(KIB));
+        world.leave(own);
+        assert!(!world.slot(&kept).has_left_frees());
+        assert_eq!(world.slot(&kept).allocations(), 2);
+        world.leave(small);
+        assert!(world.slot(&kept).has_left_frees());
+        assert_eq!(world.statistics().block_bytes, BLOCK);
+        world.free(kept).unwrap();
+    }
+}
+
+#[test]
+fn whoever_can_leave_a_free_finds_it_afterwards() {
+    for _ in 0..200 {
+        let world = World::new(false);
+        let it = world.small(KIB);
+        let (index, slot) = (it.pool, world.slot(&it));
+        let in_use = RecordInUse::new(it.record, it.generation);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let guard = locked(&slot.state);
+                world.pools.make_inbox(index, slot);
+                drop(guard);
+            });
+            let inbox = loop {
+                match slot.left.inbox.get() {
+                    Some(inbox) => break inbox,
+                    None => spin_loop(),
+                }
+            };
+            inbox.add(in_use.word());
+            assert!(world.pools.may_have_left_frees());
+            assert_eq!(world.statistics().allocations, 0);
+        });
+    }
 }
 
 #[test]
