@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Textures(TexturesArgs),
     /// What streamed textures cost frames, and their share of the queue's rate
     Uploads(UploadsArgs),
+    /// Time to bind memory to a range of a sparse buffer, beside the time to allocate it
+    Sparse(SparseArgs),
     /// The device, its budgets, and all of the above, as one text to keep
     Measure(MeasureArgs),
     /// Cost of deferred destruction and of ring allocation. Needs no Vulkan
@@ -139,6 +141,22 @@ pub(crate) struct BandwidthArgs {
     pub(crate) mib: Vec<u32>,
     /// Repetitions of each transfer; the best is printed
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct SparseArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// MiB of the pages
+    #[arg(long, value_delimiter = ',', default_value = "2,20,64",
+        value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) mib: Vec<u64>,
+    /// MiB of the buffers that are copied
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=16384))]
+    pub(crate) copied_mib: u64,
+    /// Repetitions of each row; the median is printed
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
 }
 

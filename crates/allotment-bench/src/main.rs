@@ -13,6 +13,7 @@
 //!   textures/    the first upload of textures: staged, and copied by the CPU into the images
 //!   uploads/     what streamed textures cost frames, and their share of the queue's rate
 //!   streaming/   how long the frames of a streamed scene wait, by the thread that allocates blocks
+//!   sparse/      time to bind memory to a range of a sparse buffer, beside the time to allocate it
 //!   measure/     the device, its budgets, and all of the above in one text
 //!   lifetime/    the cost of deferred destruction, without a GPU
 //!   descriptor/  the cost of allocating, copying and binding descriptors, without a GPU
@@ -51,6 +52,7 @@ mod race;
 mod ranges;
 mod recording;
 mod rng;
+mod sparse;
 mod start_barrier;
 mod steady;
 mod streaming;
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Command::Streaming(args) => streaming::run(args),
         Command::Textures(args) => textures::run(args),
         Command::Uploads(args) => uploads::run(args),
+        Command::Sparse(args) => sparse::run(args),
         Command::Measure(args) => measure::run(args),
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),

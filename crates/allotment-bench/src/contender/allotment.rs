@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use allotment::device::vulkan::{Device, EnabledFeatures};
+use allotment::device::Device;
+use allotment::device::vulkan::{self, EnabledFeatures};
 use allotment::memory::blocks::BlockSizes;
 use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind};
 
@@ -14,7 +15,7 @@ const NAME: &str = "allotment";
 
 /// The library's allocator with its default options.
 pub(crate) struct Allotment {
-    allocator: Allocator<Device>,
+    allocator: Allocator<vulkan::Device>,
 }
 
 impl Allotment {
@@ -43,19 +44,7 @@ impl Contender for Allotment {
     }
 
     fn allocate(&self, request: &Request) -> Result<Allocation, Refusal> {
-        let alignment = Alignment::new(request.alignment).map_err(Refusal::new)?;
-        let memory_usage = match request.role {
-            Role::Device => MemoryUsage::GpuOnly,
-            Role::Upload => MemoryUsage::Upload,
-            Role::Readback => MemoryUsage::Readback,
-            Role::DeviceUpload => MemoryUsage::DeviceUpload,
-        };
-        let kind = match request.kind {
-            Kind::Buffer => ResourceKind::Buffer,
-            Kind::Image => ResourceKind::OptimalImage,
-        };
-        let requirements = Requirements::new(request.size).with_alignment(alignment).with_kind(kind);
-        self.allocator.allocate(&requirements, &memory_usage.into()).map_err(Refusal::new)
+        allocate(&self.allocator, request)
     }
 
     fn free(&self, token: Allocation) -> Result<(), Refusal> {
@@ -69,4 +58,24 @@ impl Contender for Allotment {
     fn reading(&self) -> Reading {
         Meter::Allotment.read()
     }
+}
+
+/// Allocates what a request describes.
+pub(super) fn allocate<D: Device>(
+    allocator: &Allocator<D>,
+    request: &Request,
+) -> Result<Allocation, Refusal> {
+    let alignment = Alignment::new(request.alignment).map_err(Refusal::new)?;
+    let memory_usage = match request.role {
+        Role::Device => MemoryUsage::GpuOnly,
+        Role::Upload => MemoryUsage::Upload,
+        Role::Readback => MemoryUsage::Readback,
+        Role::DeviceUpload => MemoryUsage::DeviceUpload,
+    };
+    let kind = match request.kind {
+        Kind::Buffer => ResourceKind::Buffer,
+        Kind::Image => ResourceKind::OptimalImage,
+    };
+    let requirements = Requirements::new(request.size).with_alignment(alignment).with_kind(kind);
+    allocator.allocate(&requirements, &memory_usage.into()).map_err(Refusal::new)
 }

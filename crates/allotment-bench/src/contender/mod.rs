@@ -4,6 +4,7 @@ mod allotment;
 mod empty;
 mod expandable;
 mod gpu_allocator;
+mod own_expandable;
 #[cfg(test)]
 mod tests;
 mod vk_mem;
@@ -14,6 +15,7 @@ pub(crate) use allotment::Allotment;
 pub(crate) use empty::Empty;
 pub(crate) use expandable::ExpandableSegments;
 pub(crate) use gpu_allocator::GpuAllocator;
+pub(crate) use own_expandable::OwnExpandable;
 pub(crate) use vk_mem::VkMem;
 
 use crate::vulkan::Reading;

@@ -4,11 +4,16 @@ mod generated;
 mod roles;
 mod source;
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use allotment_trace::{Op, Trace};
 use serde::Serialize;
 
 use crate::args::TracesArgs;
-use crate::contender::{Allotment, Blocks, Contender, ExpandableSegments, GpuAllocator, VkMem};
+use crate::contender::{
+    Allotment, Blocks, Contender, ExpandableSegments, GpuAllocator, OwnExpandable, VkMem,
+};
 use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::Gpu;
@@ -31,6 +36,10 @@ struct Row {
     /// Calls up to the end of the trace; allocations still live then are not freed.
     driver_allocate_calls: u64,
     driver_free_calls: u64,
+    /// Calls that bind memory to ranges of a sparse buffer.
+    driver_bind_calls: u64,
+    /// Wall time of the replay, with the driver's.
+    milliseconds: f64,
     /// Refused allocations.
     refused: u64,
     /// The live bytes exceed the largest heap, which changes the behaviour of contenders.
@@ -52,6 +61,7 @@ pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
             replay(&source.trace, &Allotment::new(&gpu, Blocks::Default)?)?,
             replay(&source.trace, &VkMem::new(&gpu, Blocks::Default)?)?,
             replay(&source.trace, &GpuAllocator::new(&gpu, Blocks::Default)?)?,
+            expandable(&gpu, &source.trace, largest_heap)?,
             replay(&source.trace, &ExpandableSegments::default())?,
         ];
         for row in &mut of_trace {
@@ -73,6 +83,7 @@ fn replay<C: Contender>(trace: &Trace, contender: &C) -> Result<Row, Failure> {
     let mut live: Vec<Option<C::Token>> = Vec::new();
     live.resize_with(trace.resource_count(), || None);
     let (mut peak_reserved_bytes, mut refused) = (0, 0);
+    let start = Instant::now();
     for event in trace.events() {
         match event.op {
             Op::Allocate(index) => {
@@ -90,6 +101,7 @@ fn replay<C: Contender>(trace: &Trace, contender: &C) -> Result<Row, Failure> {
             Op::FrameEnd => contender.end_frame(),
         }
     }
+    let elapsed = start.elapsed();
     let end = contender.reading();
     live.into_iter().flatten().try_for_each(|token| free(contender, token))?;
     Ok(Row {
@@ -99,9 +111,20 @@ fn replay<C: Contender>(trace: &Trace, contender: &C) -> Result<Row, Failure> {
         peak_live_bytes: trace.peak_live_bytes(),
         driver_allocate_calls: end.allocate_calls,
         driver_free_calls: end.free_calls,
+        driver_bind_calls: end.bind_calls,
+        milliseconds: elapsed.as_secs_f64() * 1e3,
         refused,
         beyond_heap: false,
     })
+}
+
+/// Replays a trace with this library's expandable buffer: on the device, where that has such buffers.
+fn expandable(gpu: &Arc<Gpu>, trace: &Trace, heap_bytes: u64) -> Result<Row, Failure> {
+    match OwnExpandable::on_vulkan(gpu)? {
+        Some(contender) => replay(trace, &contender),
+        // The times of a simulation mean nothing.
+        None => Ok(Row { milliseconds: 0.0, ..replay(trace, &OwnExpandable::simulated(heap_bytes)?)? }),
+    }
 }
 
 fn free<C: Contender>(contender: &C, token: C::Token) -> Result<(), Failure> {
@@ -119,13 +142,15 @@ impl Report {
                 self.print_head(row);
             }
             say!(
-                "  {:14} {:>14} {:>8.3} {:>14} {:>8} {:>8}",
+                "  {:14} {:>14} {:>8.3} {:>14} {:>8} {:>8} {:>8} {:>10.1}",
                 row.contender,
                 bytes(row.peak_reserved_bytes),
                 row.peak_reserved_bytes as f64 / row.peak_live_bytes as f64,
                 row.driver_allocate_calls,
                 row.driver_free_calls,
-                row.refused
+                row.driver_bind_calls,
+                row.refused,
+                row.milliseconds
             );
         }
     }
@@ -137,13 +162,15 @@ impl Report {
             say!("  more than the device's largest heap: VMA switches from blocks to dedicated memory there");
         }
         say!(
-            "  {:14} {:>14} {:>8} {:>14} {:>8} {:>8}",
+            "  {:14} {:>14} {:>8} {:>14} {:>8} {:>8} {:>8} {:>10}",
             "contender",
             "peak reserved",
             "by live",
             "driver allocs",
             "frees",
-            "refused"
+            "binds",
+            "refused",
+            "ms"
         );
     }
 }

@@ -141,6 +141,55 @@ impl Gpu {
             .map_err(|error| Failure::Setup { contender: "allotment", error: error.to_string() })
     }
 
+    /// Returns the device as [`metered`](Self::metered) does, with the queue that binds memory to sparse buffers. `None` where
+    /// there is none, or the device has less than `addresses` bytes of addresses for them.
+    pub(crate) fn metered_for_sparse(
+        self: &Arc<Self>,
+        addresses: u64,
+    ) -> Result<Option<vulkan::Device>, Failure> {
+        // SAFETY: the physical device is the instance's.
+        let properties = unsafe { self.instance.get_physical_device_properties(self.physical) };
+        let Some(queue) = self.sparse_queue() else { return Ok(None) };
+        if properties.limits.sparse_address_space_size < addresses {
+            return Ok(None);
+        }
+        let family = self.headless.queue_families()[usize::from(queue.0)];
+        let device = Meter::OwnExpandable.on(self);
+        let enabled = EnabledFeatures::SPARSE_BUFFERS | EnabledFeatures::TIMELINE_SEMAPHORE;
+        // SAFETY: the device was created with one queue of each of these families.
+        let queue = unsafe { device.get_device_queue(family, 0) };
+        let desc = DeviceDesc::new(self.instance.clone(), self.physical, device)
+            .with_api_version(self.headless.api_version())
+            .with_enabled(enabled & self.library().enabled())
+            .with_queue(queue, family)
+            .with_keep_alive(Arc::clone(self) as _);
+        // SAFETY: the handles belong together and are kept alive by the owner; the features are enabled; nothing else uses the queue
+        // while a trace is replayed.
+        let made = unsafe { vulkan::Device::new(desc) };
+        let refused = |error: allotment::device::DeviceError| Failure::Setup {
+            contender: "own-expandable",
+            error: error.to_string(),
+        };
+        made.map(Some).map_err(refused)
+    }
+
+    /// Returns a queue that binds memory to sparse buffers with unbound parts, if the device has such buffers: preferably
+    /// that for copies.
+    pub(crate) fn sparse_queue(&self) -> Option<QueueIndex> {
+        if !self.headless.sparse_residency_buffer() {
+            return None;
+        }
+        // SAFETY: the physical device is the instance's.
+        let families = unsafe { self.instance.get_physical_device_queue_family_properties(self.physical) };
+        let binds = |queue: &QueueIndex| {
+            let family = self.headless.queue_families().get(usize::from(queue.0));
+            let family = family.and_then(|&family| families.get(family as usize));
+            family.is_some_and(|family| family.queue_flags.contains(vk::QueueFlags::SPARSE_BINDING))
+        };
+        let all = (0..).map(QueueIndex).take(self.headless.queue_families().len());
+        core::iter::once(self.queue).chain(all).find(binds)
+    }
+
     /// Returns the instance; from now on all devices report this granularity.
     pub(crate) fn instance_with_granularity(&self, bytes: u64) -> ash::Instance {
         with_granularity_of(bytes, &self.instance)

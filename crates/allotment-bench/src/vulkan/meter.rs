@@ -7,13 +7,14 @@
 //!   allotment     ──► allocate::<0>, free::<0> ──► METERS[0] ─┐
 //!   vk-mem        ──► allocate::<1>, free::<1> ──► METERS[1] ─┤
 //!   vk-mem-pool   ──► allocate::<2>, free::<2> ──► METERS[2] ─┤
-//!   gpu-allocator ──► allocate::<3>, free::<3> ──► METERS[3] ─┴─► the driver's own functions
+//!   gpu-allocator ──► allocate::<3>, free::<3> ──► METERS[3] ─┤
+//!   own-expandable ─► allocate::<4>, free::<4> ──► METERS[4] ─┴─► the driver's own functions
 //! ```
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::vk;
 use ash::vk::Handle;
@@ -28,6 +29,7 @@ pub(crate) enum Meter {
     VkMem,
     VkMemPool,
     GpuAllocator,
+    OwnExpandable,
 }
 
 /// Held by each test that reads meters: all instances of a contender share one.
@@ -41,6 +43,8 @@ pub(crate) struct Reading {
     pub(crate) allocate_calls: u64,
     /// Calls that free memory.
     pub(crate) free_calls: u64,
+    /// Calls that bind memory to ranges of sparse buffers.
+    pub(crate) bind_calls: u64,
     /// Bytes that the contender currently has allocated.
     pub(crate) reserved_bytes: u64,
 }
@@ -48,6 +52,7 @@ pub(crate) struct Reading {
 struct Counts {
     allocate_calls: AtomicU64,
     free_calls: AtomicU64,
+    bind_calls: AtomicU64,
     reserved_bytes: AtomicU64,
 }
 
@@ -56,12 +61,13 @@ impl Counts {
         Self {
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
+            bind_calls: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
         }
     }
 }
 
-static METERS: [Counts; 4] = [const { Counts::new() }; 4];
+static METERS: [Counts; 5] = [const { Counts::new() }; 5];
 
 thread_local! {
     static OWN_CALLS: Cell<u64> = const { Cell::new(0) };
@@ -84,6 +90,9 @@ struct Driver {
     free: vk::PFN_vkFreeMemory,
 }
 
+/// The driver's function of the one contender that binds. It is valid for all queues of one driver.
+static BIND: OnceLock<vk::PFN_vkQueueBindSparse> = OnceLock::new();
+
 static KNOWN: Mutex<Known> = Mutex::new(Known { drivers: BTreeMap::new(), sizes: BTreeMap::new() });
 
 fn known() -> MutexGuard<'static, Known> {
@@ -96,6 +105,7 @@ impl Meter {
         let counts = self.counts();
         counts.allocate_calls.store(0, Relaxed);
         counts.free_calls.store(0, Relaxed);
+        counts.bind_calls.store(0, Relaxed);
         counts.reserved_bytes.store(0, Relaxed);
 
         let device = &gpu.device;
@@ -107,7 +117,12 @@ impl Meter {
             Self::VkMem => (allocate::<1>, free::<1>),
             Self::VkMemPool => (allocate::<2>, free::<2>),
             Self::GpuAllocator => (allocate::<3>, free::<3>),
+            Self::OwnExpandable => (allocate::<4>, free::<4>),
         };
+        if self == Self::OwnExpandable {
+            BIND.get_or_init(|| functions.queue_bind_sparse);
+            functions.queue_bind_sparse = bind;
+        }
         (functions.allocate_memory, functions.free_memory) = shims;
         ash::Device::from_parts_1_3(
             device.handle(),
@@ -124,6 +139,7 @@ impl Meter {
         Reading {
             allocate_calls: counts.allocate_calls.load(Relaxed),
             free_calls: counts.free_calls.load(Relaxed),
+            bind_calls: counts.bind_calls.load(Relaxed),
             reserved_bytes: counts.reserved_bytes.load(Relaxed),
         }
     }
@@ -180,4 +196,19 @@ unsafe extern "system" fn free<const METER: usize>(
         // the one of this device.
         unsafe { (driver.free)(device, memory, callbacks) };
     }
+}
+
+/// # Safety
+///
+/// As for `vkQueueBindSparse`.
+unsafe extern "system" fn bind(
+    queue: vk::Queue,
+    count: u32,
+    infos: *const vk::BindSparseInfo<'_>,
+    fence: vk::Fence,
+) -> vk::Result {
+    METERS[Meter::OwnExpandable as usize].bind_calls.fetch_add(1, Relaxed);
+    let Some(driver) = BIND.get() else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    // SAFETY: the arguments are the caller's, who promised what `vkQueueBindSparse` asks for.
+    unsafe { driver(queue, count, infos, fence) }
 }

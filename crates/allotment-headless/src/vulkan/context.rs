@@ -14,6 +14,8 @@ pub(super) struct Context {
     pub(super) families: Vec<u32>,
     pub(super) api_version: u32,
     pub(super) sparse_binding: bool,
+    /// Of buffers.
+    pub(super) sparse_residency: bool,
     /// Dropped after the device.
     pub(super) base: Base,
 }

@@ -179,6 +179,12 @@ impl Headless {
         self.context.sparse_binding
     }
 
+    /// Returns true if the feature `sparseResidencyBuffer` is enabled too: parts of a sparse buffer may have no memory.
+    #[must_use]
+    pub fn sparse_residency_buffer(&self) -> bool {
+        self.context.sparse_residency
+    }
+
     /// Returns the families of the queues, in the order of [`QueueIndex`](allotment::device::QueueIndex).
     #[must_use]
     pub fn queue_families(&self) -> &[u32] {

@@ -153,6 +153,7 @@ fn open_device(
     let has = unsafe { instance.get_physical_device_features(physical_device) };
     // Features that the library does not use are not enabled.
     let sparse_binding = desc.extensions == Extensions::All && has.sparse_binding == vk::TRUE;
+    let sparse_residency = supported.enabled().contains(EnabledFeatures::SPARSE_BUFFERS);
     supported.core_features().sparse_binding = sparse_binding.into();
 
     let families = families(instance, physical_device);
@@ -169,7 +170,15 @@ fn open_device(
     let device = unsafe { instance.create_device(physical_device, &info, None) }?;
     let debug_utils =
         if base.messenger.is_some() { EnabledFeatures::DEBUG_UTILS } else { EnabledFeatures::empty() };
-    let context = Arc::new(Context { device, physical_device, families, api_version, sparse_binding, base });
+    let context = Arc::new(Context {
+        device,
+        physical_device,
+        families,
+        api_version,
+        sparse_binding,
+        sparse_residency,
+        base,
+    });
 
     let owner = Arc::clone(&context);
     let (instance, device) = (context.instance.clone(), context.device.clone());

@@ -58,6 +58,18 @@ pub enum PrioritySupport {
     AnyTime,
 }
 
+/// A range of a [reserved buffer](super::BufferDevice::create_reserved_buffer), and the memory that is bound to it from now on.
+/// All three numbers are multiples of the alignment that the buffer requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeBinding<M> {
+    /// Where the range begins in the buffer, in bytes.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// A memory object, and where the range begins in it, in bytes. `None` takes the memory away.
+    pub memory: Option<(M, u64)>,
+}
+
 /// A memory object to allocate from a driver. `O` is the API's [`MemoryOptions`](super::MemoryDevice::MemoryOptions).
 #[derive(Debug)]
 #[non_exhaustive]

@@ -76,7 +76,7 @@ pub use image_view::{
     ImageViewAspect, ImageViewDesc, ImageViewDimension, ImageViewError, ImageViewParameters,
     ImageViewSupport, ImageViewUse, ImageViewUses,
 };
-pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
+pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport, RangeBinding};
 pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};
 pub use ownership::{OwnedPart, OwnershipTransfer, SharingMode};
 pub(crate) use ownership::{home_queue, is_of_home_family};

@@ -90,9 +90,9 @@ pub use request::AllocationOptions;
 pub use request::Pool;
 pub use request::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
 pub use resource::{
-    Buffer, BufferPiece, BufferPieces, GroupError, Image, MappedBuffer, Memory, OwnedAllocation,
-    OwningAllocator, PieceStatistics, RawBuffer, RawImage, RawResource, Resource, ResourceError, Transfer,
-    TransferError, Unique, WithMemoryOptions,
+    Buffer, BufferPiece, BufferPieces, ExpandableBuffer, ExpandableStatistics, GroupError, Image,
+    MappedBuffer, Memory, OwnedAllocation, OwningAllocator, PieceStatistics, RawBuffer, RawImage,
+    RawResource, Resource, ResourceError, Transfer, TransferError, Unique, WithMemoryOptions,
 };
 pub use token::{Allocation, AllocationId, AllocationInfo, MemoryLocation};
 

@@ -355,7 +355,7 @@ impl<D: Device> Uploader<D> {
             self.check_buffer(to, offset, bytes.len() as u64)?;
             // The copy of a move would overwrite what the CPU writes before it. Memory of the GPU's alone is mapped here where it
             // can be: a write in place is cheaper than any staging.
-            let is_reachable = || self.memory.allocator().is_reachable(to.allocation());
+            let is_reachable = || !to.has_ranges() && self.memory.allocator().is_reachable(to.allocation());
             if is_first && (moved_at.is_some() || !is_reachable()) {
                 return Ok(false);
             }
@@ -606,8 +606,7 @@ impl<D: Device> Uploader<D> {
         size: u64,
     ) -> Result<MemoryLocation<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
-        // The smaller of both sizes: a buffer may be smaller than its allocation.
-        check_range(offset, size, to.size().min(place.size))?;
+        check_range(offset, size, to.usable_bytes(place.size))?;
         Ok(place)
     }
 

@@ -8,6 +8,7 @@ mod amount;
 mod custom_pools;
 mod descriptors;
 mod exclusive;
+mod expandable;
 mod frames;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;

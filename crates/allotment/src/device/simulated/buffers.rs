@@ -1,11 +1,14 @@
 //! Buffers: requirements, creation and destruction.
 
+use std::sync::Arc;
+
 use super::descriptors::GPU_ADDRESS;
+use super::memory::MemoryObject;
 use super::resources::{ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
     AddressError, BufferDesc, BufferDevice, BufferViewUses, CopyError, DescriptionLimit, DeviceError,
-    MemoryDesc, Requirements, ResourceKind, SharingMode, TransferUsage,
+    MemoryDesc, RangeBinding, Requirements, ResourceKind, SharingMode, TransferUsage,
 };
 
 /// A buffer of the simulated GPU.
@@ -49,6 +52,17 @@ impl SimulatedGpu {
         // Counted last, so that a refused buffer is not counted.
         self.shared.memories.count_buffer(1);
         Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
+    }
+
+    /// Makes a buffer of addresses that are a buffer's own.
+    pub(super) fn buffer_of_addresses(
+        &self,
+        desc: &BufferDesc,
+        addresses: Arc<MemoryObject>,
+    ) -> SimulatedBuffer {
+        let range = self.name_range(addresses, 0, desc.size, (None, desc.sharing_mode));
+        self.shared.memories.count_buffer(1);
+        SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) }
     }
 }
 
@@ -130,7 +144,27 @@ unsafe impl BufferDevice for SimulatedGpu {
         self.create_dedicated(&requirements, memory, |memory| self.buffer_at(desc, memory, 0))
     }
 
+    fn has_reserved_buffers(&self) -> bool {
+        self.shared.profile.reserved_buffers.is_some()
+    }
+
+    fn create_reserved_buffer(
+        &self,
+        desc: &BufferDesc,
+    ) -> Result<(SimulatedBuffer, Requirements), DeviceError> {
+        self.reserved_buffer(desc)
+    }
+
+    unsafe fn bind_ranges(
+        &self,
+        buffer: &SimulatedBuffer,
+        ranges: &[RangeBinding<SimulatedMemory>],
+    ) -> Result<(), DeviceError> {
+        self.bind_to_reserved(buffer, ranges)
+    }
+
     unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
+        buffer.unbind_ranges();
         self.unbind("destroy_buffer", buffer.range);
         self.shared.memories.count_buffer(-1);
     }

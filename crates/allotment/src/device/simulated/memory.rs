@@ -5,10 +5,11 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapOptions};
 
 use super::hazards::LastAccesses;
 use super::names::{ByName, Name};
+use super::reserved::{Located, RangeTable};
 use super::{SimulatedGpu, SimulatedUsage, ValidationErrors};
 use crate::device::{
     DescriptionLimit, DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle,
@@ -45,7 +46,17 @@ pub(super) struct Bytes {
 impl Bytes {
     pub(super) fn new(size: u64) -> Option<Self> {
         // Anonymous pages are zero and cost nothing before the first access, so a profile may have 140 GiB.
-        let mut pages = MmapMut::map_anon(usize::try_from(size).ok()?).ok()?;
+        Self::of_pages(MmapMut::map_anon(usize::try_from(size).ok()?).ok()?)
+    }
+
+    /// Reserves addresses, which are never accessed.
+    fn addresses(size: u64) -> Option<Self> {
+        // Of which a process may have more than the system has memory.
+        let mut options = MmapOptions::new();
+        Self::of_pages(options.len(usize::try_from(size).ok()?).no_reserve_swap().map_anon().ok()?)
+    }
+
+    fn of_pages(mut pages: MmapMut) -> Option<Self> {
         let first = NonNull::new(pages.as_mut_ptr())?;
         Some(Self { pages, first })
     }
@@ -110,6 +121,10 @@ pub(super) struct MemoryObject {
     freed: AtomicBool,
     /// The last accesses of the queues.
     pub(super) accesses: Mutex<LastAccesses>,
+    /// What is bound where, if these are the addresses of a reserved buffer and no memory.
+    pub(super) ranges: Option<RangeTable>,
+    /// Pages that are bound to reserved buffers.
+    pub(super) bound_pages: AtomicU32,
 }
 
 impl MemoryObject {
@@ -176,17 +191,70 @@ impl MemoryObject {
 
     /// Reads the bytes of the device's view from `offset` on.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
-        self.device_view.read(offset, bytes);
+        if self.ranges.is_none() {
+            return self.device_view.read(offset, bytes);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let (located, size) = self.locate(offset + done as u64, (bytes.len() - done) as u64);
+            let next = done + size as usize;
+            if let Some((view, at)) = self.view(&located) {
+                view.read(at, &mut bytes[done..next]);
+            }
+            done = next;
+        }
     }
 
     /// Writes to the device's view, as a queue does.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
-        self.device_view.write(offset, bytes);
+        if self.ranges.is_none() {
+            return self.device_view.write(offset, bytes);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let (located, size) = self.locate(offset + done as u64, (bytes.len() - done) as u64);
+            let next = done + size as usize;
+            if let Some((view, at)) = self.view(&located) {
+                view.write(at, &bytes[done..next]);
+            }
+            done = next;
+        }
     }
 
     /// Copies between device views, as a queue does. Both ranges lie inside, as `submit` checked.
     pub(super) fn copy_to(&self, offset: u64, to: &Self, to_offset: u64, size: u64) {
-        copy(&self.device_view, offset, &to.device_view, to_offset, size);
+        if self.ranges.is_none() && to.ranges.is_none() {
+            return copy(&self.device_view, offset, &to.device_view, to_offset, size);
+        }
+        // In parts that are together on both sides.
+        let mut done = 0;
+        while done < size {
+            let (source, readable) = self.locate(offset + done, size - done);
+            let (target, writable) = to.locate(to_offset + done, size - done);
+            let part = readable.min(writable);
+            if let (Some((from, from_at)), Some((into, into_at))) = (self.view(&source), to.view(&target)) {
+                copy(from, from_at, into, into_at, part);
+            }
+            done += part;
+        }
+    }
+
+    /// Returns where the bytes from `offset` on are, and how many of `size` are together.
+    fn locate(&self, offset: u64, size: u64) -> (Located, u64) {
+        match &self.ranges {
+            Some(ranges) => ranges.locate(offset, size),
+            None => (Located::Here(offset), size),
+        }
+    }
+
+    /// Returns the bytes of the device's view, and where in them; nothing where no memory is bound: what is read there is
+    /// undefined, and what is written is lost.
+    fn view<'a>(&'a self, located: &'a Located) -> Option<(&'a Bytes, u64)> {
+        match located {
+            Located::Here(offset) => Some((&self.device_view, *offset)),
+            Located::Bound(memory, offset) => Some((&memory.device_view, *offset)),
+            Located::Nowhere => None,
+        }
     }
 }
 
@@ -208,6 +276,7 @@ pub(super) struct Memories {
     allocate_calls: AtomicU64,
     free_calls: AtomicU64,
     map_calls: AtomicU64,
+    bind_calls: AtomicU64,
     /// Bytes that are mapped, and how many may be.
     mapped_bytes: AtomicU64,
     address_space: AtomicU64,
@@ -228,6 +297,7 @@ impl Memories {
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
             map_calls: AtomicU64::new(0),
+            bind_calls: AtomicU64::new(0),
             mapped_bytes: AtomicU64::new(0),
             address_space: AtomicU64::new(u64::MAX),
             descriptor_copies: AtomicU64::new(0),
@@ -270,7 +340,8 @@ impl Memories {
             refund_count();
             return Err(DeviceError::OutOfDeviceMemory);
         }
-        let Some(object) = Self::new_object(memory_type, heap_index, own, size) else {
+        let new_object = || Self::new_object((memory_type, heap_index, own), size, Bytes::new(size)?);
+        let Some(object) = new_object() else {
             refund_count();
             self.heap_usage[heap].fetch_sub(size, Relaxed);
             return Err(DeviceError::OutOfHostMemory);
@@ -280,14 +351,12 @@ impl Memories {
     }
 
     fn new_object(
-        memory_type: MemoryTypeIndex,
-        heap: MemoryHeapIndex,
-        properties: MemoryProperties,
+        (memory_type, heap, properties): (MemoryTypeIndex, MemoryHeapIndex, MemoryProperties),
         size: u64,
+        device_view: Bytes,
     ) -> Option<MemoryObject> {
         // Two copies make a forgotten flush or invalidate visible as wrong bytes.
         let host_view = if properties.needs_flush() { Some(Bytes::new(size)?) } else { None };
-        let device_view = Bytes::new(size)?;
         let [mapped, freed] = [false; 2].map(AtomicBool::new);
         let priority = Mutex::new(Priority::NORMAL);
         Some(MemoryObject {
@@ -301,7 +370,18 @@ impl Memories {
             mapped,
             freed,
             accesses: Mutex::default(),
+            ranges: None,
+            bound_pages: AtomicU32::new(0),
         })
+    }
+
+    /// Makes the addresses of a reserved buffer, which are no memory. `None` where the address space of the process has no room.
+    pub(super) fn addresses(size: u64, ranges: RangeTable) -> Option<MemoryObject> {
+        // Of no type: what is bound may be of several.
+        let (memory_type, heap) = (MemoryTypeIndex(0), MemoryHeapIndex(0));
+        let of_type = (memory_type, heap, MemoryProperties::empty());
+        let object = Self::new_object(of_type, size, Bytes::addresses(size)?)?;
+        Some(MemoryObject { ranges: Some(ranges), ..object })
     }
 
     pub(super) fn get(&self, memory: SimulatedMemory) -> Option<Arc<MemoryObject>> {
@@ -351,6 +431,10 @@ impl Memories {
         self.map_calls.fetch_add(1, Relaxed);
     }
 
+    pub(super) fn count_bind_call(&self) {
+        self.bind_calls.fetch_add(1, Relaxed);
+    }
+
     pub(super) fn count_buffer(&self, by: i64) {
         self.buffers.fetch_add(by, Relaxed);
     }
@@ -387,6 +471,7 @@ impl Memories {
             allocate_calls: self.allocate_calls.load(Relaxed),
             free_calls: self.free_calls.load(Relaxed),
             map_calls: self.map_calls.load(Relaxed),
+            bind_calls: self.bind_calls.load(Relaxed),
             mapped_bytes: self.mapped_bytes.load(Relaxed),
             descriptor_copies: self.descriptor_copies.load(Relaxed),
         }
@@ -459,6 +544,9 @@ unsafe impl MemoryDevice for SimulatedGpu {
             // The queue keeps the bytes alive, so a use after free is reported and cannot read freed memory.
             if self.shared.queues.uses(&object) {
                 self.report(format!("free: {memory:?} is still in use by a queue"));
+            }
+            if object.bound_pages.load(Relaxed) > 0 {
+                self.report(format!("free: {memory:?} is still bound to a reserved buffer"));
             }
         } else {
             self.report(format!("free: {memory:?} is not live"));

@@ -46,6 +46,7 @@ mod ownership;
 mod profile;
 mod queues;
 mod reads;
+mod reserved;
 mod resources;
 mod sample_list;
 mod samples;
@@ -126,6 +127,8 @@ pub struct SimulatedUsage {
     pub free_calls: u64,
     /// Calls that mapped memory, successful or not.
     pub map_calls: u64,
+    /// Calls that bound memory to ranges of reserved buffers.
+    pub bind_calls: u64,
     /// Bytes in memory objects that are mapped.
     pub mapped_bytes: u64,
     /// Calls that copied descriptors, regardless of their number.

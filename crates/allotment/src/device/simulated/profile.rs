@@ -59,6 +59,9 @@ pub struct Profile {
     pub placement: Alignment,
     /// Whether the CPU can copy texels into images, as with `VK_EXT_host_image_copy`.
     pub host_image_copies: bool,
+    /// The granularity of what is bound to [reserved
+    /// buffers](crate::device::BufferDevice::create_reserved_buffer); `None` where the device has none.
+    pub reserved_buffers: Option<Alignment>,
     /// When the device accepts priorities of memory objects.
     pub priorities: PrioritySupport,
     /// The descriptor limits. Strides are the device's own, whatever this says.
@@ -135,6 +138,8 @@ impl Profile {
             images: MemoryTypeMask::ALL,
             placement: Alignment::ONE,
             host_image_copies: false,
+            // As on the measured NVIDIA device, and Direct3D 12's tiles.
+            reserved_buffers: Some(alignment(64 << 10)),
             priorities: PrioritySupport::AnyTime,
             descriptors: DESCRIPTORS,
         }

@@ -439,22 +439,27 @@ impl Queues {
     /// Returns the validation error of a write by the CPU to bytes that a queue uses, or that the host has not seen it to have
     /// used, if any.
     pub(super) fn check_host_write(&self, memory: &Arc<MemoryObject>, range: Range<u64>) -> Option<String> {
+        self.may_use(memory, &range).then(|| {
+            format!(
+                "hazard: the CPU writes the bytes {range:?} of a memory object, which a queue may be using"
+            )
+        })
+    }
+
+    /// Returns whether a queue uses these bytes, or the host has not seen it to have used them.
+    pub(super) fn may_use(&self, memory: &Arc<MemoryObject>, range: &Range<u64>) -> bool {
         let state = locked(&self.work.state);
         if state.lost {
-            return None;
+            return false;
         }
-        let mut is_used = hazards::is_in_use(memory, &range, &state.seen);
+        let mut is_used = hazards::is_in_use(memory, range, &state.seen);
         for task in state.timelines.iter().flat_map(|timeline| &timeline.tasks) {
             task.each_access(|other, used, _| {
                 let meets = used.start < range.end && range.start < used.end;
                 is_used |= meets && Arc::ptr_eq(other, memory);
             });
         }
-        is_used.then(|| {
-            format!(
-                "hazard: the CPU writes the bytes {range:?} of a memory object, which a queue may be using"
-            )
-        })
+        is_used
     }
 
     pub(super) fn set_paused(&self, paused: bool) {
@@ -567,8 +572,9 @@ impl Work {
         for task in tasks.iter() {
             // One error is enough for a submission; the accesses are noted all the same.
             task.each_access(|memory, range, access| {
+                let unbound = memory.unbound(&range);
                 let hazard = hazards::note(memory, range, &by, access);
-                found = found.take().or(hazard);
+                found = found.take().or(unbound).or(hazard);
             });
         }
         found.into_iter().for_each(|error| self.validation_errors.add(error));
@@ -589,7 +595,8 @@ impl Work {
         let Some(timeline) = state.timelines.get(usize::from(point.queue.0)) else { return };
         let clock = timeline.history.get(point.value.0, queues);
         let by = Accessor { point, clock, floor: &state.floor };
-        let found = hazards::note(memory, range, &by, Access::Read);
+        let unbound = memory.unbound(&range);
+        let found = unbound.or(hazards::note(memory, range, &by, Access::Read));
         found.into_iter().for_each(|error| self.validation_errors.add(error));
     }
 }

@@ -138,6 +138,17 @@ impl SimulatedGpu {
             self.report(format!("{call}: {what:?} in {memory:?}: {wrong}"));
             return Err(wrong);
         }
+        Ok(self.name_range(object, offset, size, (shape, sharing_mode)))
+    }
+
+    /// Makes the range of a resource in memory, with a name for descriptors.
+    pub(super) fn name_range(
+        &self,
+        object: Arc<MemoryObject>,
+        offset: u64,
+        size: u64,
+        (shape, sharing_mode): (Option<Shape>, SharingMode),
+    ) -> ResourceRange {
         // User counts are reused, so that creating a resource in a steady program allocates nothing here.
         let mut users = locked(&self.shared.spare_users).pop().unwrap_or_default();
         let bytes = NamedBytes { memory: Arc::clone(&object), offset, size, shape };
@@ -147,7 +158,7 @@ impl SimulatedGpu {
         }
         let name = self.shared.names.add(Named::Bytes(bytes));
         let is_exclusive = sharing_mode == SharingMode::Exclusive;
-        Ok(ResourceRange { offset, size, name, users, is_exclusive })
+        ResourceRange { offset, size, name, users, is_exclusive }
     }
 
     /// Ends the binding of a resource that is destroyed.

@@ -4,7 +4,8 @@ use core::fmt::Debug;
 
 use super::MemoryDevice;
 use crate::device::{
-    AddressError, BufferDesc, BufferViewUses, DeviceError, MemoryDesc, Requirements, TransferUsage,
+    AddressError, BufferDesc, BufferViewUses, DeviceError, MemoryDesc, RangeBinding, Requirements,
+    TransferUsage,
 };
 
 /// A device with buffers that are bound to its memory.
@@ -141,6 +142,50 @@ pub unsafe trait BufferDevice: MemoryDevice {
         info: &Self::BufferInfo<'_>,
         memory: &MemoryDesc<'_, Self::MemoryOptions>,
     ) -> Result<(Self::Memory, Self::Buffer), DeviceError>;
+
+    /// Returns true where the device has [reserved buffers](Self::create_reserved_buffer).
+    fn has_reserved_buffers(&self) -> bool {
+        false
+    }
+
+    /// Creates a buffer that has addresses and no memory (`VK_BUFFER_CREATE_SPARSE_RESIDENCY_BIT`, a reserved resource), to
+    /// ranges of which memory is [bound](Self::bind_ranges) while it lives. Its size is not limited by that of memory
+    /// objects. Returns what the memory has to be: the ranges are multiples of the alignment, and the size is that of all of
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; no buffer exists in that case. [`DeviceError::Unsupported`] where the device
+    /// [has none](Self::has_reserved_buffers).
+    fn create_reserved_buffer(
+        &self,
+        info: &Self::BufferInfo<'_>,
+    ) -> Result<(Self::Buffer, Requirements), DeviceError> {
+        let _ = info;
+        Err(DeviceError::Unsupported)
+    }
+
+    /// Binds memory to ranges of a reserved buffer, or takes it away, and waits until the GPU has done so (`vkQueueBindSparse`,
+    /// `UpdateTileMappings`): all that is submitted
+    /// to a queue from then on sees it. The bytes stay with the memory.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; what was bound before is bound still, unless the device is [lost](DeviceError::Lost).
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is a live reserved buffer of this device. The ranges lie in it and in live memory of this device, of a type
+    /// that the buffer allows, at multiples of the alignment that it requires; no two of them overlap, in the buffer or in
+    /// memory. No queue uses a range to which memory was bound before. The memory outlives its binding.
+    unsafe fn bind_ranges(
+        &self,
+        buffer: &Self::Buffer,
+        ranges: &[RangeBinding<Self::Memory>],
+    ) -> Result<(), DeviceError> {
+        let _ = (buffer, ranges);
+        Err(DeviceError::Unsupported)
+    }
 
     /// Destroys a buffer. Its memory is not freed.
     ///

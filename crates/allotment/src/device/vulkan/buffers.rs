@@ -8,7 +8,7 @@ use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
     AddressError, BufferDesc, BufferDevice, BufferViewUses, DescriptionError, DescriptionLimit, DeviceError,
-    MemoryDesc, Requirements, ResourceKind, SharingMode, TransferUsage,
+    MemoryDesc, RangeBinding, Requirements, ResourceKind, SharingMode, TransferUsage,
 };
 
 /// A buffer to create.
@@ -92,6 +92,13 @@ impl<'a> BufferInfo<'a> {
         let own = unsafe { self.families.or(self.raw.sharing_mode, list, count) };
         // A list with a family that is not stored counts as none: the safe side.
         self.every_queue || own.is_some_and(|own| own.includes(families))
+    }
+
+    /// Returns the description of a buffer to whose ranges memory is bound, which is not shared with others.
+    pub(super) fn reserved(&self) -> Option<Self> {
+        let mut reserved = *self;
+        reserved.raw.flags |= vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
+        self.sharing().is_empty().then_some(reserved)
     }
 
     /// Returns the handle types of shared memory that it may be bound to.
@@ -285,7 +292,7 @@ impl Shared {
     }
 
     /// Validates the description and calls `f` with the structure for the driver.
-    fn with_buffer_info<R>(
+    pub(super) fn with_buffer_info<R>(
         &self,
         info: &BufferInfo<'_>,
         f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
@@ -349,7 +356,10 @@ impl Shared {
         Ok(())
     }
 
-    fn create_unbound_buffer(&self, raw: &vk::BufferCreateInfo<'_>) -> Result<vk::Buffer, DeviceError> {
+    pub(super) fn create_unbound_buffer(
+        &self,
+        raw: &vk::BufferCreateInfo<'_>,
+    ) -> Result<vk::Buffer, DeviceError> {
         // SAFETY: the description is valid, as promised to `from_raw`.
         unsafe { self.raw.create_buffer(raw, None) }.map_err(refused)
     }
@@ -473,6 +483,26 @@ unsafe impl BufferDevice for Device {
         device
             .check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
         device.bind_dedicated(device.bindable_buffer(info)?, memory)
+    }
+
+    fn has_reserved_buffers(&self) -> bool {
+        self.shared.binding_queue.is_some()
+    }
+
+    fn create_reserved_buffer(
+        &self,
+        info: &BufferInfo<'_>,
+    ) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        self.shared.reserved_buffer(info)
+    }
+
+    unsafe fn bind_ranges(
+        &self,
+        buffer: &vk::Buffer,
+        ranges: &[RangeBinding<vk::DeviceMemory>],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.bind_ranges(*buffer, ranges) }
     }
 
     unsafe fn destroy_buffer(&self, buffer: vk::Buffer) {

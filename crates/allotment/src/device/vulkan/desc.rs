@@ -82,6 +82,10 @@ bitflags! {
         const HOST_IMAGE_COPY = 1 << 21;
         /// The feature `imageCubeArray`, for views of arrays of cubes.
         const IMAGE_CUBE_ARRAY = 1 << 22;
+        /// The features `sparseBinding` and `sparseResidencyBuffer`, for [reserved
+        /// buffers](crate::device::BufferDevice::create_reserved_buffer), to which a queue of the device that has
+        /// `VK_QUEUE_SPARSE_BINDING_BIT` binds memory.
+        const SPARSE_BUFFERS = 1 << 23;
     }
 }
 

@@ -58,6 +58,7 @@ mod ownership;
 mod properties;
 mod queues;
 mod requirements;
+mod reserved;
 mod residency;
 mod resources;
 mod supported;
@@ -143,6 +144,8 @@ struct Shared {
     memory: RwLock<()>,
     descriptors: Descriptors,
     queues: Queues,
+    /// The queue that binds memory to reserved buffers, if the device has them.
+    binding_queue: Option<QueueIndex>,
     /// The last field, so that it is dropped after all others.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -211,6 +214,10 @@ impl Device {
         let kinds = properties::family_kinds(&of_families);
         properties.queues = properties::queue_kinds(&queues, &kinds)?;
         let any_box = |family| properties::copies_any_box(&of_families, family);
+        let binding_queue = reserved::binding_queue(&queues, &properties.queues, |family| {
+            enabled.contains(EnabledFeatures::SPARSE_BUFFERS)
+                && properties::binds_ranges(&of_families, family)
+        });
         let mut families: Vec<u32> = queues.iter().map(|&(_, family)| family).collect();
         // Vulkan requires the families of concurrent sharing to be unique.
         families.sort_unstable();
@@ -237,6 +244,7 @@ impl Device {
             descriptors,
             version,
             queues,
+            binding_queue,
             physical_device,
             raw,
             enabled,

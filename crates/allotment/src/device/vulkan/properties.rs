@@ -143,6 +143,12 @@ pub(super) fn family_kinds(families: &[vk::QueueFamilyProperties]) -> Vec<Option
     families.iter().map(|family| queue_kind(family.queue_flags)).collect()
 }
 
+/// Returns whether queues of a family bind memory to sparse resources.
+pub(super) fn binds_ranges(families: &[vk::QueueFamilyProperties], family: u32) -> bool {
+    let family = families.get(family as usize);
+    family.is_some_and(|family| family.queue_flags.contains(vk::QueueFlags::SPARSE_BINDING))
+}
+
 /// Returns whether queues of a family copy any box of an image.
 pub(super) fn copies_any_box(families: &[vk::QueueFamilyProperties], family: u32) -> bool {
     let one = vk::Extent3D { width: 1, height: 1, depth: 1 };

@@ -168,7 +168,8 @@ impl EnabledFeatures {
     /// [`core_features`](Supported::core_features), and in structures that are [merged](Supported::merge_into). On an instance
     /// of Vulkan 1.0 features can be queried with an extension only, so that just
     /// [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION),
-    /// [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) and [`IMAGE_CUBE_ARRAY`](Self::IMAGE_CUBE_ARRAY) are found.
+    /// [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY), [`IMAGE_CUBE_ARRAY`](Self::IMAGE_CUBE_ARRAY) and
+    /// [`SPARSE_BUFFERS`](Self::SPARSE_BUFFERS) are found.
     ///
     /// # Errors
     ///
@@ -203,7 +204,10 @@ impl EnabledFeatures {
         if version < vk::API_VERSION_1_1 {
             // Below 1.1 features of extensions cannot be queried without `VK_KHR_get_physical_device_properties2`,
             // which only the application can enable on the instance.
-            available &= Self::DEDICATED_ALLOCATION | Self::SAMPLER_ANISOTROPY | Self::IMAGE_CUBE_ARRAY;
+            available &= Self::DEDICATED_ALLOCATION
+                | Self::SAMPLER_ANISOTROPY
+                | Self::IMAGE_CUBE_ARRAY
+                | Self::SPARSE_BUFFERS;
         }
         let mut supported = Supported {
             enabled: available,
@@ -241,6 +245,7 @@ impl Supported {
             let has = unsafe { instance.get_physical_device_features(physical_device) };
             self.enabled.set(EnabledFeatures::SAMPLER_ANISOTROPY, has.sampler_anisotropy == vk::TRUE);
             self.enabled.set(EnabledFeatures::IMAGE_CUBE_ARRAY, has.image_cube_array == vk::TRUE);
+            self.enabled.set(EnabledFeatures::SPARSE_BUFFERS, sparse_buffers(&has) == vk::TRUE);
         } else {
             let available = self.enabled;
             let chain = &mut Chain::default();
@@ -252,6 +257,7 @@ impl Supported {
             let is_on = [
                 (EnabledFeatures::SAMPLER_ANISOTROPY, core.sampler_anisotropy),
                 (EnabledFeatures::IMAGE_CUBE_ARRAY, core.image_cube_array),
+                (EnabledFeatures::SPARSE_BUFFERS, sparse_buffers(&core)),
                 (EnabledFeatures::TIMELINE_SEMAPHORE, chain.timelines.timeline_semaphore),
                 (EnabledFeatures::BUFFER_DEVICE_ADDRESS, chain.addresses.buffer_device_address),
                 (EnabledFeatures::MAINTENANCE4, chain.maintenance4.maintenance4),
@@ -292,6 +298,8 @@ impl Supported {
         }
         self.core.sampler_anisotropy = self.enabled.contains(EnabledFeatures::SAMPLER_ANISOTROPY).into();
         self.core.image_cube_array = self.enabled.contains(EnabledFeatures::IMAGE_CUBE_ARRAY).into();
+        let sparse = self.enabled.contains(EnabledFeatures::SPARSE_BUFFERS).into();
+        (self.core.sparse_binding, self.core.sparse_residency_buffer) = (sparse, sparse);
     }
 
     /// Removes everything that is not in `wanted`.
@@ -423,6 +431,11 @@ impl DeviceDesc {
     pub fn with_supported(self, supported: &Supported) -> Self {
         self.with_enabled(supported.enabled()).with_descriptor_types(supported.descriptor_types())
     }
+}
+
+/// Returns whether both features of sparse buffers are there.
+fn sparse_buffers(features: &vk::PhysicalDeviceFeatures) -> vk::Bool32 {
+    features.sparse_binding & features.sparse_residency_buffer
 }
 
 /// Returns the features that are used: others have a cost, or require further features.

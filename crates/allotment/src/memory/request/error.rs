@@ -155,6 +155,17 @@ pub enum AllocationError {
         /// Name of the request, if it has one.
         name: ShortName,
     },
+    /// An [expandable buffer](crate::memory::ExpandableBuffer) has no range of addresses for the piece. Create it with more.
+    NoAddresses {
+        /// Bytes asked for.
+        requested: u64,
+        /// Free bytes of addresses.
+        free: u64,
+        /// Largest free range among them, in bytes.
+        largest_free: u64,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
     /// The request exceeds the block size, and dedicated memory is disabled for it.
     TooLargeForBlock {
         /// Bytes asked for.
@@ -206,7 +217,7 @@ name_in_error!(
     AllocationError,
     own: [
         ZeroSize, TooLarge, NoMemoryType, NoTypeWithProperties, NotInPool, OverBudget, HeapLimit, TooManyAllocations,
-        OutOfMemory, WouldGrow, PoolFull, TooLargeForBlock, DedicatedRequired, DedicatedInFixedPool, ResourcesInPool,
+        OutOfMemory, WouldGrow, PoolFull, NoAddresses, TooLargeForBlock, DedicatedRequired, DedicatedInFixedPool, ResourcesInPool,
         UpperSide, WrongPool, Device
     ],
     inner: []
@@ -316,6 +327,10 @@ impl fmt::Display for AllocationError {
             Self::PoolFull { requested, max_blocks, free, largest_free, .. } => write!(
                 f,
                 "no room for {requested} bytes in the pool, which has its maximum of {max_blocks} blocks: {free} bytes are free, the largest range is {largest_free} bytes; free something, or raise the maximum"
+            ),
+            Self::NoAddresses { requested, free, largest_free, .. } => write!(
+                f,
+                "no addresses for {requested} bytes in the buffer: {free} bytes are free, the largest range is {largest_free} bytes; create it with more, or drop pieces"
             ),
             Self::TooLargeForBlock { requested, block_size, .. } => {
                 write!(

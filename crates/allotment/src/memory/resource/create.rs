@@ -197,7 +197,17 @@ impl<D: Device> Allocator<D> {
         let (transfer_usage, shared) = (C::transfer_usage(device, info), C::is_shared(device, info));
         let (facts, no_address) = (C::facts(device, info), C::no_address(device, info));
         let view_uses = C::view_uses(device, info);
-        RawResource { handle, size, facts, transfer_usage, view_uses, shared, no_address, allocation }
+        RawResource {
+            handle,
+            size,
+            facts,
+            transfer_usage,
+            view_uses,
+            shared,
+            no_address,
+            allocation,
+            ranges: None,
+        }
     }
 
     /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with

@@ -13,6 +13,7 @@
 //! | `unique.rs` | owners that destroy at once when they are dropped |
 //! | `owning_allocator.rs` | the allocator together with a deletion queue |
 //! | `pieces.rs` | small buffers that are pieces of larger ones |
+//! | `expandable.rs` | the same of a buffer whose memory grows and shrinks page by page |
 //! | `mapped` | buffers that the CPU writes and reads by a pointer |
 //! | `moved.rs` | new handles of resources whose memory a pass moved |
 //! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
@@ -25,6 +26,7 @@ mod deferred;
 mod error;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod existing;
+mod expandable;
 mod group;
 mod image_states;
 mod mapped;
@@ -36,6 +38,7 @@ mod relocation;
 mod transfer;
 mod unique;
 
+use core::any::Any;
 use std::sync::Arc;
 
 use self::class::ImageFacts;
@@ -52,6 +55,7 @@ pub use self::class::{BufferOrImage, Buffers, Images};
 pub use self::created_with_memory::WithMemoryOptions;
 pub use self::deferred::{Buffer, Image, Resource};
 pub use self::error::ResourceError;
+pub use self::expandable::{ExpandableBuffer, ExpandableStatistics};
 pub use self::group::GroupError;
 pub use self::mapped::MappedBuffer;
 pub use self::owning_allocator::OwningAllocator;
@@ -112,7 +116,13 @@ pub struct RawResource<H> {
     /// Why it has no device address; `None` if it has one.
     no_address: Option<AddressError>,
     allocation: Allocation,
+    /// What is bound to a reserved buffer, besides the allocation: kept until the buffer is destroyed. `None` for resources that
+    /// are bound to the allocation alone.
+    ranges: Option<Arc<BoundRanges>>,
 }
+
+/// The memory of a reserved buffer. Boxed, so that tokens of all others have one word for it.
+type BoundRanges = Box<dyn Any + Send + Sync>;
 
 impl<H: Clone> RawResource<H> {
     /// Returns another token of the resource, which is only lent: it frees nothing.
@@ -121,7 +131,8 @@ impl<H: Clone> RawResource<H> {
         let allocation = Allocation { allocator, pool, record, generation };
         let (handle, facts) = (self.handle.clone(), self.facts.clone());
         let &Self { size, transfer_usage, view_uses, shared, no_address, .. } = self;
-        Self { handle, size, facts, transfer_usage, view_uses, shared, no_address, allocation }
+        let ranges = self.ranges.clone();
+        Self { handle, size, facts, transfer_usage, view_uses, shared, no_address, allocation, ranges }
     }
 }
 
@@ -140,6 +151,17 @@ impl<H> RawResource<H> {
     /// Returns the memory.
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
+    }
+
+    /// Returns whether memory is bound to ranges of the resource, which the CPU does not reach.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges.is_some()
+    }
+
+    /// Returns how many of the resource's bytes have memory, whose allocation has `allocated` bytes.
+    pub(crate) fn usable_bytes(&self, allocated: u64) -> u64 {
+        // A buffer may be smaller than its allocation. Which ranges of a reserved one have memory, its pieces say.
+        if self.has_ranges() { self.size } else { self.size.min(allocated) }
     }
 
     /// Returns what copies of the texels are checked against; `None` for a buffer.
@@ -191,7 +213,17 @@ impl<H> RawResource<H> {
     fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
         let (transfer_usage, view_uses) = (TransferUsage::empty(), BufferViewUses::empty());
         let no_address = Some(AddressError::Unsupported);
-        Self { handle, size, facts: None, transfer_usage, view_uses, shared: false, no_address, allocation }
+        Self {
+            handle,
+            size,
+            facts: None,
+            transfer_usage,
+            view_uses,
+            shared: false,
+            no_address,
+            allocation,
+            ranges: None,
+        }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request, VirtualBlock};
 
+use super::expandable::AddressRange;
 use super::{Buffer, OwningAllocator, ResourceError};
 use crate::device::{BufferDesc, Device};
 use crate::lifetime::Owned;
@@ -91,7 +92,13 @@ pub struct BufferPiece<D: Device> {
     offset: u64,
     size: u64,
     /// Retired when the piece is dropped.
-    _range: Owned<PieceRange<D>>,
+    _owner: PieceOwner<D>,
+}
+
+/// What a piece has, to be retired when it is dropped.
+pub(super) enum PieceOwner<D: Device> {
+    Page(#[expect(dead_code, reason = "it is only dropped")] Owned<PieceRange<D>>),
+    Addresses(#[expect(dead_code, reason = "it is only dropped")] Owned<AddressRange<D>>),
 }
 
 /// What [pieces](BufferPieces) take.
@@ -288,7 +295,7 @@ impl<D: Device> BufferPieces<D> {
         let allotment_suballoc::Allocation { handle, offset, .. } = taken;
         let range = PieceRange { pages: Arc::clone(&self.pages), page, handle };
         let range = self.memory.deletion_queue().own_sized(range, size);
-        BufferPiece { buffer, offset, size, _range: range }
+        BufferPiece::of_parts(buffer, offset, size, PieceOwner::Page(range))
     }
 
     /// Returns what the pieces take.
@@ -307,6 +314,10 @@ impl<D: Device> BufferPieces<D> {
 }
 
 impl<D: Device> BufferPiece<D> {
+    pub(super) fn of_parts(buffer: Arc<Buffer<D>>, offset: u64, size: u64, owner: PieceOwner<D>) -> Self {
+        Self { buffer, offset, size, _owner: owner }
+    }
+
     /// Returns the buffer that this is a piece of.
     #[must_use]
     pub fn buffer(&self) -> &Arc<Buffer<D>> {

@@ -154,7 +154,7 @@ impl<'a, D: Device> Place<'a, D> {
 
     /// Returns the bytes that can be copied, of the `available` ones of the allocation: of a buffer, at most its size.
     fn size(&self, available: u64) -> u64 {
-        self.buffer.map_or(available, |buffer| buffer.size().min(available))
+        self.buffer.map_or(available, |buffer| buffer.usable_bytes(available))
     }
 }
 
@@ -385,7 +385,8 @@ impl<'a, D: Device> Transfer<'a, D> {
             return true;
         }
         let wants_queue = place.buffer.is_some() && self.way == Way::Queue;
-        !wants_queue && self.allocator.is_reachable(place.allocation)
+        let is_one = place.buffer.is_none_or(|buffer| !buffer.has_ranges());
+        !wants_queue && is_one && self.allocator.is_reachable(place.allocation)
     }
 
     /// Where the bytes are.

@@ -238,6 +238,7 @@ impl<D: Device> Unique<D, Buffers> {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         // By the buffer's own size, which that of its memory may exceed.
         self.check_range(offset, bytes.len())?;
+        self.check_reachable()?;
         self.allocator.write(self.allocation(), offset, bytes)
     }
 
@@ -249,6 +250,7 @@ impl<D: Device> Unique<D, Buffers> {
     /// The errors of [`write`](Self::write), where the driver may refuse to invalidate. `bytes` is unchanged then.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         self.check_range(offset, bytes.len())?;
+        self.check_reachable()?;
         self.allocator.read(self.allocation(), offset, bytes)
     }
 
@@ -262,6 +264,16 @@ impl<D: Device> Unique<D, Buffers> {
         checked.map_err(|error| error.of(self.allocator.name_of(self.allocation())))?;
         // SAFETY: the buffer is live, and its description was found to give it an address.
         Ok(unsafe { self.allocator.device().device_address(self.handle()) })
+    }
+
+    /// Refuses an access by the CPU to a reserved buffer, whose memory has no order.
+    fn check_reachable(&self) -> Result<(), AccessError> {
+        if !self.has_ranges() {
+            return Ok(());
+        }
+        let info = self.info();
+        let name = self.allocator.name_of(self.allocation());
+        Err(AccessError::NotHostVisible { memory_type: info.memory_type, name })
     }
 
     fn check_range(&self, offset: u64, len: usize) -> Result<(), AccessError> {

@@ -286,8 +286,7 @@ impl<D: Device> ReadQueue<D> {
             if size == 0 {
                 return Err(ReadError::ZeroSize { name: ShortName::NONE });
             }
-            // A buffer may be smaller than its allocation.
-            check_range(offset, size, buffer.size().min(place.size)).map_err(ReadError::Access)?;
+            check_range(offset, size, buffer.usable_bytes(place.size)).map_err(ReadError::Access)?;
             buffer.check_usage(TransferUsage::SRC).map_err(ReadError::Access)?;
             buffer.check_queue(allocator.device(), self.queue).map_err(ReadError::Access)?;
             let found = allocator.device().properties().memory_type(place.memory_type);

@@ -1,8 +1,11 @@
 //! `allotment::gpu::Gpu` and its frames, over any device.
 
-use allotment::device::{AddressError, BufferCopy, BufferDesc, Device, QueueDevice as _, Submission};
+use allotment::device::{
+    AddressError, BufferCopy, BufferDesc, BufferDevice as _, Device, DeviceError, QueueDevice as _,
+    Submission,
+};
 use allotment::gpu::GpuDesc;
-use allotment::memory::{AccessError, Buffer, BufferPiece, BufferPieces, ResourceError};
+use allotment::memory::{AccessError, Buffer, BufferPiece, BufferPieces, ExpandableBuffer, ResourceError};
 use allotment::{Alignment, AllocationError, AllocationOptions, MemoryUsage};
 
 use super::stage::FIRST;
@@ -24,6 +27,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         frames_read_their_own_bytes_and_those_that_were_uploaded_before,
         pieces_of_a_buffer_hold_their_own_bytes,
         a_piece_is_nobody_elses_while_a_recording_may_use_it,
+        pieces_keep_their_bytes_while_memory_is_bound_elsewhere,
     ]
 }
 
@@ -205,4 +209,49 @@ fn a_piece_is_nobody_elses_while_a_recording_may_use_it<F: Fixture>(gpu: &Gpu<F>
     drop((others, fill, pieces));
     front.wait_idle().unwrap();
     assert_eq!(front.deletion_queue().statistics().pending, 0);
+}
+
+fn pieces_keep_their_bytes_while_memory_is_bound_elsewhere<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    const MIB: u64 = 1 << 20;
+    let front = allotment::Gpu::new(gpu.device().clone(), GpuDesc::default()).unwrap();
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("expandable");
+    let whole = ExpandableBuffer::new(front.memory(), BufferDesc::new(256 * MIB), options);
+    if !gpu.device().has_reserved_buffers() {
+        let refused = whole.unwrap_err();
+        let unsupported = matches!(refused, ResourceError::Device { source: DeviceError::Unsupported, .. });
+        assert!(unsupported, "{refused}");
+        return Outcome::DoesNotApply("the device has no reserved buffers");
+    }
+    let whole = whole.unwrap();
+    let create = |seed: u64, size: u64| {
+        let piece = whole.create(size, Alignment::new(256).unwrap()).unwrap();
+        front.uploads().write_buffer(piece.buffer(), piece.offset(), &pattern(seed, size)).unwrap();
+        (seed, piece)
+    };
+    let check = |(seed, piece): &(u64, BufferPiece<F::Device>)| {
+        let mut found = vec![0; piece.size() as usize];
+        front.read_buffer(piece.buffer(), piece.offset(), &mut found).unwrap();
+        assert_same(&found, &pattern(*seed, piece.size()), seed);
+    };
+    let [first, second, third] =
+        [(1, 7 * MIB), (2, 1000), (3, 5 * MIB)].map(|(seed, size)| create(seed, size));
+    drop(first);
+    front.wait_idle().unwrap();
+    front.reclaim();
+    let before = whole.statistics();
+    let fourth = create(4, 9 * MIB);
+    let after = whole.statistics();
+    assert!(fourth.1.offset() > third.1.offset(), "it does not fit in front of the others");
+    assert!(after.memory_bytes < before.memory_bytes + 9 * MIB, "some of it comes from there");
+    [&second, &third, &fourth].into_iter().for_each(check);
+    drop(third);
+    front.wait_idle().unwrap();
+    front.reclaim();
+    let freed = whole.trim().unwrap();
+    assert_eq!(whole.statistics().memory_bytes + freed, after.memory_bytes);
+    [&second, &fourth].into_iter().for_each(check);
+    drop((second, fourth, whole));
+    front.wait_idle().unwrap();
+    assert_eq!(front.deletion_queue().statistics().pending, 0);
+    Outcome::Ran
 }

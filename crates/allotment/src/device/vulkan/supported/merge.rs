@@ -82,6 +82,8 @@ impl Merge for vk::PhysicalDeviceFeatures {
     fn merge(&mut self, supported: &mut Supported) {
         self.sampler_anisotropy |= supported.core.sampler_anisotropy;
         self.image_cube_array |= supported.core.image_cube_array;
+        self.sparse_binding |= supported.core.sparse_binding;
+        self.sparse_residency_buffer |= supported.core.sparse_residency_buffer;
         // The library must know of this one, and cannot see the structure later.
         supported.core.robust_buffer_access |= self.robust_buffer_access;
         supported.core_is_merged = true;
