@@ -213,6 +213,9 @@ pub enum DescriptionLimit {
     /// Size of a memory object in bytes: `maxMemoryAllocationSize`
     /// ([`Limits::max_allocation_size`](super::Limits::max_allocation_size)).
     AllocationSize,
+    /// Bytes of addresses of all [reserved buffers](super::BufferDevice::create_reserved_buffer) that are alive:
+    /// `sparseAddressSpaceSize`.
+    ReservedAddresses,
     /// Size of any resource in bytes: 2^48.
     LibrarySize,
     /// Width in texels of an image of the format (`maxExtent`).
@@ -298,7 +301,7 @@ impl DescriptionLimit {
     /// Returns what the limit counts.
     const fn unit(self) -> &'static str {
         match self {
-            Self::BufferSize | Self::AllocationSize | Self::LibrarySize => "bytes",
+            Self::BufferSize | Self::AllocationSize | Self::ReservedAddresses | Self::LibrarySize => "bytes",
             Self::ImageWidth
             | Self::ImageHeight
             | Self::ImageDepth
@@ -496,6 +499,7 @@ impl fmt::Display for DescriptionLimit {
         f.write_str(match self {
             Self::BufferSize => "maxBufferSize",
             Self::AllocationSize => "maxMemoryAllocationSize",
+            Self::ReservedAddresses => "sparseAddressSpaceSize",
             Self::LibrarySize => "of this library",
             Self::ImageWidth => "maxExtent.width of the format",
             Self::ImageHeight => "maxExtent.height of the format",

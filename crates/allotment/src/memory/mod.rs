@@ -105,7 +105,7 @@ pub(crate) use self::defragmentation::{
 pub(crate) use self::names::{Name, OtherName, ShortName};
 pub(crate) use self::preview::Suitability;
 pub(crate) use self::reports::{CallSite, DetailedStatistics, LeakedDescriptors};
-pub(crate) use allocator::{check_range, report_left_by_gpu};
+pub(crate) use allocator::report_left_by_gpu;
 pub(crate) use descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;

@@ -21,7 +21,7 @@ use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::kinds::Buffers;
 use crate::memory::{
     Allocation, AllocationId, Buffer, Image, MappedBuffer, MemoryLocation, OwningAllocator, ShortName,
-    Unique, WriteMark, WriterId, check_range,
+    Unique, WriteMark, WriterId,
 };
 
 pub(super) use pause::Stay;
@@ -606,7 +606,7 @@ impl<D: Device> Uploader<D> {
         size: u64,
     ) -> Result<MemoryLocation<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
-        check_range(offset, size, to.usable_bytes(place.size))?;
+        to.check_bytes(offset, size, place.size)?;
         Ok(place)
     }
 

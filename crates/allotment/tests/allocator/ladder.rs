@@ -8,7 +8,9 @@ use allotment::device::{
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
-use allotment::memory::{BudgetPolicy, BufferPieces, CreatePoolError, Dedicated, NewBlocks};
+use allotment::memory::{
+    BudgetPolicy, BufferPieces, CreatePoolError, Dedicated, ExpandableBuffer, NewBlocks,
+};
 use allotment::{Alignment, Allocation, AllocationError, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{
@@ -484,6 +486,25 @@ fn buffers_whose_pieces_are_all_gone_make_room_for_another_resource() {
     assert_eq!(other.info().memory_type, DEVICE_TYPE, "one page is kept, and the others are gone");
     assert_eq!(pieces.statistics().page_bytes, 8 * MIB);
     drop((other, pieces));
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn an_expandable_buffer_that_is_gone_with_its_pieces_makes_room_for_another_resource() {
+    let mut small = profile("discrete-no-bar");
+    small.heaps[0].size = 64 * MIB;
+    let device = SimulatedGpu::new(small);
+    let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("expandable");
+    let whole = ExpandableBuffer::new(gpu.memory(), BufferDesc::new(GIB), options).unwrap();
+    let all: Vec<_> = (0..14).map(|_| whole.create(4 * MIB, Alignment::ONE).unwrap()).collect();
+    assert_eq!(whole.statistics().memory_bytes, 56 * MIB);
+    drop((all, whole));
+    let texture = MemoryUsage::GpuOnly.with_name("texture");
+    let other = gpu.create_buffer(&BufferDesc::new(48 * MIB), &texture).unwrap();
+    assert_eq!(other.info().memory_type, DEVICE_TYPE, "nobody reclaimed, and its memory is free");
+    drop(other);
     drop(gpu);
     assert_eq!(device.validation_errors(), Vec::<String>::new());
 }

@@ -180,7 +180,7 @@ fn own_allocations(gpu: &Gpu<SimulatedGpu>) -> usize {
 #[test]
 fn a_hole_gives_its_memory_to_a_piece_that_does_not_fit_in_it() {
     let rig = rig();
-    let whole = expandable(&rig.gpu, 1 << 40);
+    let whole = expandable(&rig.gpu, 1 << 30);
     let [first, second] = [10, 4].map(|mib| whole.create(mib * MIB, Alignment::ONE).unwrap());
     write(&rig.gpu, &second, 7);
     drop(first);
@@ -222,12 +222,63 @@ fn the_memory_lives_as_long_as_the_buffer_that_someone_keeps() {
     let (kept, offset) = (Arc::clone(piece.buffer()), piece.offset());
     drop((piece, whole));
     settle(&rig.gpu);
-    rig.gpu.uploads().write_buffer(&kept, offset, &[3; 100]).unwrap();
-    settle(&rig.gpu);
     let in_use = rig.device.usage().memory_bytes;
+    let refused = rig.gpu.uploads().write_buffer(&kept, offset, &[3; 100]).unwrap_err();
+    assert!(refused.to_string().contains("of no piece"), "{refused}");
     drop(kept);
     settle(&rig.gpu);
     assert!(rig.device.usage().memory_bytes <= in_use - 8 * MIB);
+    assert_eq!(rig.device.validation_errors(), [""; 0]);
+}
+
+#[test]
+fn bytes_of_no_piece_are_neither_written_nor_read() {
+    let rig = rig();
+    let whole = expandable(&rig.gpu, 1 << 30);
+    let piece = whole.create(3 * MIB, Alignment::ONE).unwrap();
+    let refuse = |offset: u64, size: u64| {
+        let mut bytes = vec![0; size as usize];
+        let write = rig.gpu.uploads().write_buffer(whole.buffer(), offset, &bytes).unwrap_err();
+        let update = rig.gpu.uploads().update_buffer(whole.buffer(), offset, &bytes).unwrap_err();
+        let read = rig.gpu.read_buffer(whole.buffer(), offset, &mut bytes).unwrap_err();
+        for refused in [write.to_string(), update.to_string(), read.to_string()] {
+            assert!(refused.contains("tensors") && refused.contains("of no piece"), "{refused}");
+        }
+    };
+    refuse(4 * MIB, 8);
+    refuse(4 * MIB - 4, 8);
+    refuse((1 << 30) - 8, 8);
+    write(&rig.gpu, &piece, 1);
+    settle(&rig.gpu);
+    drop(piece);
+    settle(&rig.gpu);
+    // They have memory, which others may be given at any time.
+    refuse(0, 8);
+    refuse(2 * MIB, 8);
+    assert_eq!(rig.device.validation_errors(), [""; 0]);
+}
+
+#[test]
+fn what_is_taken_from_behind_a_piece_is_not_bound_there_again() {
+    let rig = rig();
+    let whole = expandable(&rig.gpu, 1 << 30);
+    let create = |mib: u64| whole.create(mib * MIB, Alignment::ONE).unwrap();
+    let first = create(400);
+    let [second, third, fourth] = [6, 2, 2].map(create);
+    drop(second);
+    settle(&rig.gpu);
+    whole.trim().unwrap();
+    drop(third);
+    settle(&rig.gpu);
+    // At the second one's place, whose three pages have no memory. The third one's, behind it, is bound there.
+    let fifth = create(6);
+    assert_eq!(fifth.offset(), 400 * MIB);
+    for (piece, mark) in [(&first, 1), (&fourth, 4), (&fifth, 5)] {
+        write(&rig.gpu, piece, mark);
+    }
+    for (piece, mark) in [(&first, 1), (&fourth, 4), (&fifth, 5)] {
+        check(&rig.gpu, piece, mark);
+    }
     assert_eq!(rig.device.validation_errors(), [""; 0]);
 }
 
@@ -259,6 +310,28 @@ fn refusals_say_what_is_missing() {
     let zero = whole.create(0, Alignment::ONE).unwrap_err();
     assert!(matches!(zero, ResourceError::Allocation(AllocationError::ZeroSize { .. })), "{zero}");
     drop(piece);
+
+    let mut small = Profile::named("discrete-large-bar").unwrap();
+    small.heaps.iter_mut().for_each(|heap| heap.size = 64 * MIB);
+    let small = SimulatedGpu::new(small);
+    let gpu = Gpu::new(small.clone(), GpuDesc::default()).unwrap();
+    let whole = expandable(&gpu, 1 << 30);
+    let calls = small.usage().allocate_calls;
+    let refused = whole.create(65 * MIB, Alignment::ONE).unwrap_err();
+    let ResourceError::Allocation(AllocationError::TooLarge { size, limit, .. }) = refused else {
+        panic!("{refused}")
+    };
+    assert_eq!((size, limit), (65 * MIB, 64 * MIB));
+    assert_eq!(small.usage().allocate_calls, calls, "nothing is allocated for it");
+
+    // Pages that are larger than those of the library.
+    let mut coarse = Profile::named("discrete-large-bar").unwrap();
+    coarse.reserved_buffers = Some(aligned(2 * PAGE));
+    let device = SimulatedGpu::new(coarse);
+    let coarse = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let refused = ExpandableBuffer::new(coarse.memory(), BufferDesc::new(16 * MIB), options()).unwrap_err();
+    assert!(matches!(refused, ResourceError::Device { source: DeviceError::Unsupported, .. }), "{refused}");
+    assert_eq!((refused.name(), device.validation_errors()), (Some("tensors"), Vec::new()));
 
     let mut profile = Profile::named("discrete-large-bar").unwrap();
     profile.reserved_buffers = None;
@@ -305,7 +378,7 @@ fn a_creation_that_fails_leaves_nothing() {
 #[test]
 fn threads_share_pages_of_one_buffer() {
     let rig = rig();
-    let whole = expandable(&rig.gpu, 1 << 40);
+    let whole = expandable(&rig.gpu, 1 << 30);
     thread::scope(|threads| {
         for seed in 0..4 {
             let (whole, gpu) = (whole.clone(), &rig.gpu);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A submission that touches a page without memory, or with memory that was freed, is a validation error; so is a binding
-//! that replaces what a queue may still be using, and freeing memory that is still bound.
+//! that replaces what a queue may still be using, one call with the same page twice, and freeing memory that is still bound.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -148,6 +148,7 @@ impl SimulatedGpu {
                 self.report(format!("bind_ranges: {range:?} may still be in use by a queue"));
             }
         }
+        self.check_overlaps(bindings);
         // First what is taken away: the same memory may be bound elsewhere.
         let taken_first = || checked.iter().zip(bindings);
         for (_, binding) in taken_first().filter(|(memory, _)| memory.is_none()) {
@@ -159,6 +160,23 @@ impl SimulatedGpu {
             }
         }
         Ok(())
+    }
+
+    /// Reports pages of addresses, or of memory, that are in two of these bindings, whose order no driver promises.
+    fn check_overlaps(&self, bindings: &[RangeBinding<SimulatedMemory>]) {
+        for (at, first) in bindings.iter().enumerate() {
+            let meets = |a: u64, b: u64, second: &RangeBinding<_>| a < b + second.size && b < a + first.size;
+            let wrong = bindings[at + 1..].iter().find(|second| {
+                let same_memory = first
+                    .memory
+                    .zip(second.memory)
+                    .is_some_and(|((memory, a), (other, b))| memory == other && meets(a, b, second));
+                same_memory || meets(first.offset, second.offset, second)
+            });
+            if let Some(second) = wrong {
+                self.report(format!("bind_ranges: {first:?} and {second:?} overlap"));
+            }
+        }
     }
 
     fn check_binding(
@@ -338,6 +356,25 @@ mod tests {
             without.create_reserved_buffer(&BufferDesc::new(PAGE)).map(|_| ()),
             Err(DeviceError::Unsupported)
         );
+    }
+
+    #[test]
+    fn one_call_does_not_bind_a_page_twice_in_silence() {
+        let rig = Rig::new();
+        let of = |at: u64, pages: u64, from: Option<u64>| {
+            let memory = from.map(|page| (rig.memory, page * PAGE));
+            RangeBinding { offset: at * PAGE, size: pages * PAGE, memory }
+        };
+        // SAFETY: live, and whether the ranges overlap is the subject of the test.
+        let bind =
+            |both: [RangeBinding<_>; 2]| unsafe { rig.device.bind_ranges(&rig.reserved, &both) }.unwrap();
+        bind([of(0, 2, Some(0)), of(2, 2, Some(2))]);
+        bind([of(0, 2, None), of(5, 2, Some(0))]);
+        assert_eq!(rig.device.validation_errors(), [""; 0]);
+        bind([of(5, 2, None), of(6, 1, Some(0))]);
+        bind([of(0, 2, Some(0)), of(4, 1, Some(1))]);
+        let errors = rig.device.validation_errors();
+        assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("overlap")), "{errors:?}");
     }
 
     #[test]

@@ -177,7 +177,8 @@ pub unsafe trait BufferDevice: MemoryDevice {
     ///
     /// `buffer` is a live reserved buffer of this device. The ranges lie in it and in live memory of this device, of a type
     /// that the buffer allows, at multiples of the alignment that it requires; no two of them overlap, in the buffer or in
-    /// memory. No queue uses a range to which memory was bound before. The memory outlives its binding.
+    /// memory. No queue uses a range to which memory was bound before. The memory outlives its binding. Calls for one buffer do
+    /// not overlap in time; those for several may.
     unsafe fn bind_ranges(
         &self,
         buffer: &Self::Buffer,

@@ -94,11 +94,14 @@ impl<'a> BufferInfo<'a> {
         self.every_queue || own.is_some_and(|own| own.includes(families))
     }
 
-    /// Returns the description of a buffer to whose ranges memory is bound, which is not shared with others.
+    /// Returns the description of a buffer to whose ranges memory is bound; `None` for one that is shared with others,
+    /// or protected.
     pub(super) fn reserved(&self) -> Option<Self> {
         let mut reserved = *self;
         reserved.raw.flags |= vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
-        self.sharing().is_empty().then_some(reserved)
+        // Vulkan has no sparse buffer that is protected.
+        let is_protected = self.raw.flags.contains(vk::BufferCreateFlags::PROTECTED);
+        (self.sharing().is_empty() && !is_protected).then_some(reserved)
     }
 
     /// Returns the handle types of shared memory that it may be bound to.
@@ -506,8 +509,10 @@ unsafe impl BufferDevice for Device {
     }
 
     unsafe fn destroy_buffer(&self, buffer: vk::Buffer) {
+        let addresses = self.shared.reserved.remove(buffer);
         // SAFETY: the caller's promise.
         unsafe { self.shared.raw.destroy_buffer(buffer, None) };
+        self.shared.reserved.give_back(addresses);
     }
 
     unsafe fn name_buffer(&self, buffer: &vk::Buffer, name: &str) {

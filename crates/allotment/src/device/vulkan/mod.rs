@@ -146,6 +146,8 @@ struct Shared {
     queues: Queues,
     /// The queue that binds memory to reserved buffers, if the device has them.
     binding_queue: Option<QueueIndex>,
+    /// Their addresses.
+    reserved: reserved::Addresses,
     /// The last field, so that it is dropped after all others.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -245,6 +247,7 @@ impl Device {
             version,
             queues,
             binding_queue,
+            reserved: reserved::Addresses::new(supported.limits.sparse_address_space_size),
             physical_device,
             raw,
             enabled,
@@ -307,8 +310,9 @@ impl Device {
     /// Locks a queue for the application's own use, since Vulkan requires external synchronisation of
     /// submissions. Submissions through this device block meanwhile: a thread that holds the guard and submits
     /// through the device deadlocks. So does one that opens a recording, where another thread is about to submit the
-    /// copies of a [defragmentation](crate::memory::Defragmenter::step) to this queue. Returns `None` if the queue does not
-    /// exist.
+    /// copies of a [defragmentation](crate::memory::Defragmenter::step) to this queue; and, where this queue binds memory to
+    /// sparse buffers, one that creates a piece of an [expandable buffer](crate::memory::ExpandableBuffer) or trims it. Returns
+    /// `None` if the queue does not exist.
     #[must_use]
     pub fn lock_queue(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
         self.shared.queues.lock(queue)

@@ -52,7 +52,7 @@ use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
 /// The types that wait in a deletion queue for the memory and the resources of an allocator.
-pub(crate) type TypesOfResources = [TypeId; 5];
+pub(crate) type TypesOfResources = [TypeId; 6];
 
 /// The deletion queues in which resources of an allocator wait for the GPU.
 #[derive(Debug, Default)]

@@ -44,7 +44,8 @@ pub enum AllocationError {
         /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// The size is above 2^48 bytes, or above what one memory object of the device can have.
+    /// The size is above 2^48 bytes, or above what one memory object of the device can have; of a piece of an [expandable
+    /// buffer](crate::memory::ExpandableBuffer), above what a heap has.
     TooLarge {
         /// Bytes asked for.
         size: u64,
@@ -455,6 +456,16 @@ pub enum AccessError {
         /// Name of the allocation, if it has one.
         name: ShortName,
     },
+    /// Some of the bytes are of no piece of the [expandable buffer](crate::memory::ExpandableBuffer): they may have no memory, or
+    /// lose it at any time. Use the bytes of a piece.
+    OfNoPiece {
+        /// Start of the range, in bytes.
+        offset: u64,
+        /// Size of the range, in bytes.
+        size: u64,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
     /// The allocation was unmapped more often than mapped.
     NotMapped {
         /// Name of the allocation, if it has one.
@@ -595,8 +606,8 @@ pub enum AccessError {
 name_in_error!(
     AccessError,
     own: [
-        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, Inactive, Transient, Unsettled,
-        BeingWritten, MissingUsage, NoAddress, Misaligned, WrongKind, Exclusive,
+        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, OfNoPiece, NotMapped, Moving, Moved, NotMoved, Inactive, Transient,
+        Unsettled, BeingWritten, MissingUsage, NoAddress, Misaligned, WrongKind, Exclusive,
         DedicatedRequired, NotDedicated, WrongMemoryType, Device
     ],
     inner: []
@@ -625,6 +636,12 @@ impl fmt::Display for AccessError {
                 write!(
                     f,
                     "{size} bytes at offset {offset} exceed its {available} bytes, use fewer, or a lower offset"
+                )
+            }
+            Self::OfNoPiece { offset, size, .. } => {
+                write!(
+                    f,
+                    "some of the {size} bytes at offset {offset} are of no piece of the buffer, use those of a piece"
                 )
             }
             Self::Moving { .. } => {

@@ -24,7 +24,7 @@
 //!
 //! # Cost
 //!
-//! A piece whose pages have memory costs what one of [`BufferPieces`](super::BufferPieces) costs, and 12 bytes on the CPU for
+//! A piece whose pages have memory costs what one of [`BufferPieces`](super::BufferPieces) costs, and 16 bytes on the CPU for
 //! each page. Where memory is missing, the driver is called, and the thread waits for the GPU to bind it, by a queue that may
 //! have other work to finish first: some ten microseconds to milliseconds, as where a block is allocated.
 
@@ -33,13 +33,14 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use allotment_suballoc::{Algorithm, FitStrategy, Handle, Request, VirtualBlock};
+use allotment_suballoc::{Algorithm, Alignment, FitStrategy, Handle, Request, VirtualBlock};
 
 use super::pieces::PieceOwner;
 use super::unique::Allocations;
-use super::{Buffer, BufferPiece, Buffers, OwningAllocator, RawResource, Resource, ResourceError, Unique};
-use crate::Alignment;
-use crate::device::{BufferDesc, Device, MemoryDevice, RangeBinding, Requirements};
+use super::{
+    BoundRanges, Buffer, BufferPiece, Buffers, OwningAllocator, RawResource, Resource, ResourceError, Unique,
+};
+use crate::device::{BufferDesc, Device, DeviceError, MemoryDevice, RangeBinding, Requirements};
 use crate::memory::request::AllocationRequest;
 use crate::memory::token::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, Dedicated};
@@ -70,9 +71,9 @@ const FIRST: u32 = 0;
 /// use allotment::memory::ExpandableBuffer;
 /// use allotment::Alignment;
 ///
-/// // A terabyte of addresses, and memory for what is in use.
+/// // A gibibyte of addresses, and memory for what is in use.
 /// let options = MemoryUsage::GpuOnly.with_name("activations");
-/// let tensors = ExpandableBuffer::new(gpu.memory(), BufferDesc::new(1 << 40), options)?;
+/// let tensors = ExpandableBuffer::new(gpu.memory(), BufferDesc::new(1 << 30), options)?;
 ///
 /// let alignment = Alignment::new(256)?;
 /// let first = tensors.create(100 << 20, alignment)?;
@@ -88,6 +89,13 @@ const FIRST: u32 = 0;
 /// assert_eq!((third.offset(), tensors.statistics().memory_bytes), (150 << 20, 200 << 20));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The buffer's other bytes are nobody's: uploads and reads of pages that no piece is in are refused
+/// ([`AccessError::OfNoPiece`](crate::memory::AccessError::OfNoPiece)), and commands of the program use the bytes of pieces alone,
+/// which they keep.
+///
+/// Creating and trimming may wait for a queue: a thread that holds the lock of a queue
+/// (`vulkan::Device::lock_queue`) must do neither.
 ///
 /// Memory that no piece is in stays for the next ones, until [`trim`](Self::trim) frees it.
 pub struct ExpandableBuffer<D: Device> {
@@ -123,10 +131,10 @@ struct Space<D: Device> {
     state: Mutex<State<D>>,
     /// What memory has to be, but for its size.
     requirements: Requirements,
-    /// Bytes of a page.
-    page: u64,
     /// Pages of addresses.
     pages: usize,
+    /// Bytes of the largest heap that memory may come from.
+    most: u64,
 }
 
 struct State<D: Device> {
@@ -298,13 +306,15 @@ impl<D: Device> State<D> {
 
 impl<D: Device> Space<D> {
     fn pages_of(&self, taken: &Taken) -> Range<usize> {
-        let end = (taken.offset + taken.size).div_ceil(self.page);
-        (taken.offset / self.page) as usize..end as usize
+        let end = (taken.offset + taken.size).div_ceil(PAGE);
+        (taken.offset / PAGE) as usize..end as usize
     }
 
-    /// Takes the lowest addresses that have room, and returns whether they have memory. `None` where none have room.
-    fn take(&self, request: &Request) -> Option<(Taken, bool)> {
+    /// Takes the lowest addresses that have room, and returns whether they have memory. `None` where none have room. Gives
+    /// `instead` back, without another thread finding it free in between: what had room has room still.
+    fn take(&self, request: &Request, instead: Option<Taken>) -> Option<(Taken, bool)> {
         let mut state = locked(&self.state);
+        instead.into_iter().for_each(|before| self.free(&mut state, &before));
         let taken = state.block.allocate_if_it_fits(*request, ()).ok().flatten()?;
         let taken = Taken { handle: taken.handle, offset: taken.offset, size: request.size };
         let complete = state.occupy(self.pages_of(&taken));
@@ -312,7 +322,10 @@ impl<D: Device> Space<D> {
     }
 
     fn give_back(&self, taken: &Taken) {
-        let mut state = locked(&self.state);
+        self.free(&mut locked(&self.state), taken);
+    }
+
+    fn free(&self, state: &mut State<D>, taken: &Taken) {
         let freed = state.block.free(taken.handle);
         debug_assert!(freed.is_ok(), "a range is freed once");
         state.vacate(self.pages_of(taken));
@@ -338,7 +351,10 @@ impl<D: Device> Space<D> {
         let new = missing - moved.len();
         if new > 0 {
             let more = (state.bound / AHEAD).saturating_sub(new);
-            let behind = (end..self.pages).take_while(|&number| state.page(number).frame.is_none());
+            // Not those whose memory was taken just now: one batch binds a page once.
+            let is_moved = |number| moved.binary_search_by_key(&number, |&(moved, _)| moved).is_ok();
+            let behind = (end..self.pages)
+                .take_while(|&number| state.page(number).frame.is_none() && !is_moved(number));
             targets.extend(behind.take(more));
         }
         Plan { targets, missing, moved }
@@ -352,8 +368,24 @@ impl<D: Device> Space<D> {
 
     /// Returns the binding of a page of addresses.
     fn binding(&self, number: usize, place: Option<Place<D>>, page: u32) -> RangeBinding<D::Memory> {
-        let memory = place.map(|(memory, offset)| (memory, offset + u64::from(page) * self.page));
-        RangeBinding { offset: number as u64 * self.page, size: self.page, memory }
+        let memory = place.map(|(memory, offset)| (memory, offset + u64::from(page) * PAGE));
+        RangeBinding { offset: number as u64 * PAGE, size: PAGE, memory }
+    }
+}
+
+impl<D: Device> BoundRanges for Arc<Space<D>> {
+    fn are_in_use(&self, bytes: Range<u64>) -> bool {
+        let state = locked(&self.state);
+        let in_use = |number: usize| {
+            state.pages.get(number).is_some_and(|page| page.pieces > 0 && page.frame.is_some())
+        };
+        ((bytes.start / PAGE) as usize..bytes.end.div_ceil(PAGE) as usize).all(in_use)
+    }
+}
+
+impl<D: Device> fmt::Debug for Space<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").field("pages", &self.pages).finish_non_exhaustive()
     }
 }
 
@@ -385,13 +417,15 @@ impl<D: Device> Clone for ExpandableBuffer<D> {
 impl<D: Device> ExpandableBuffer<D> {
     /// Creates a buffer with as many bytes of addresses as the description's size says, rounded up to pages of 2 MiB, and memory
     /// for one page. Addresses cost nothing on the GPU; devices limit them (`sparseAddressSpaceSize`, 2^40 bytes on
-    /// Direct3D 12). Where memory is, the options say. The CPU reaches none of it: bytes go through queues.
+    /// Direct3D 12) for all such buffers together. Where memory is, the options say. The CPU reaches none of it: bytes go through
+    /// queues.
     ///
     /// # Errors
     ///
-    /// [`ResourceError::Device`] with [`DeviceError::Unsupported`](crate::device::DeviceError::Unsupported) where the device has no
-    /// such buffers, or the driver refused; [`ResourceError::Allocation`] for the first page. Neither a buffer nor memory is
-    /// left behind.
+    /// [`ResourceError::Device`] with [`DeviceError::Unsupported`] where the device has no such buffers, or binds no pages of
+    /// 2 MiB; with [`ReservedAddresses`](crate::device::DescriptionLimit::ReservedAddresses) where all of them together would
+    /// have more addresses than the device allows; or where the driver refused. [`ResourceError::Allocation`] for the first
+    /// page. Neither a buffer nor memory is left behind.
     #[track_caller]
     pub fn new(
         memory: &OwningAllocator<D>,
@@ -405,18 +439,20 @@ impl<D: Device> ExpandableBuffer<D> {
         let info = BufferDesc { size, ..desc }.into();
         let created = device.create_reserved_buffer(&info);
         let (handle, requirements) = created.map_err(|error| ResourceError::from(error).of(name))?;
-        let page = requirements.alignment.align_up(PAGE);
-        let requirements = Requirements { size: page, ..requirements };
+        let requirements = Requirements { size: PAGE, ..requirements };
         // Memory that pieces are given and taken from is allocated and freed by itself.
         let options = options.with_dedicated(Dedicated::Always);
         let begin = || {
+            if requirements.alignment.get() > PAGE {
+                return Err(ResourceError::from(DeviceError::Unsupported).of(name));
+            }
             let too_large = |_| {
                 let limit = allotment_suballoc::MAX_SIZE;
                 ResourceError::Allocation(AllocationError::TooLarge { size, limit, name })
             };
             let block = VirtualBlock::unnumbered(size, Algorithm::Tlsf).map_err(too_large)?;
             let (first, place) = Self::allocate(memory, &requirements, &options)?;
-            let bindings = [RangeBinding { offset: 0, size: page, memory: Some(place) }];
+            let bindings = [RangeBinding { offset: 0, size: PAGE, memory: Some(place) }];
             // SAFETY: both are new, and satisfy the buffer's requirements. The buffer's token will keep the memory.
             unsafe { device.bind_ranges(&handle, &bindings) }
                 .map_err(|error| ResourceError::from(error).of(name))?;
@@ -433,18 +469,23 @@ impl<D: Device> ExpandableBuffer<D> {
         let chunk = Chunk { _memory: None, place, used: 0 };
         let pages = vec![Page { pieces: 0, frame: Some(Frame { chunk: FIRST, page: 0 }) }];
         let state = State { block, pages, chunks: vec![Some(chunk)], idle: 1, bound: 1 };
+        let properties = device.properties();
+        let allowed =
+            properties.indexed_types().filter(|(index, _)| requirements.memory_types.contains(*index));
+        let heaps = allowed.filter_map(|(_, of_type)| properties.heaps.get(of_type.heap.get()));
+        let most = heaps.map(|heap| heap.size).max().unwrap_or(0);
         let space = Arc::new(Space {
             turn: Mutex::default(),
             state: Mutex::new(state),
             requirements,
-            page,
-            pages: (size / page) as usize,
+            pages: (size / PAGE) as usize,
+            most,
         });
         let request = AllocationRequest::new(&requirements, &options);
         let raw = memory.allocator().resource_of::<Buffers>(handle, first.into_inner(), &info, &request);
-        let kept = Box::new(Arc::clone(&space));
+        let kept: Box<dyn BoundRanges> = Box::new(Arc::clone(&space));
         let raw = RawResource { ranges: Some(Arc::new(kept)), ..raw };
-        let buffer = Arc::new(Resource::pinned(memory.own_new::<Buffers>(raw, page)));
+        let buffer = Arc::new(Resource::pinned(memory.own_new::<Buffers>(raw, PAGE)));
         Ok(Self { memory: memory.clone(), buffer, options, space })
     }
 
@@ -485,14 +526,20 @@ impl<D: Device> ExpandableBuffer<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ZeroSize`] for a piece without bytes, [`AllocationError::NoAddresses`] where the addresses have no range
-    /// for it. Where memory is missing, those of [`Allocator::allocate`](crate::Allocator::allocate), and
-    /// [`ResourceError::Device`] where the driver does not bind it. They have the buffer's name, and change nothing.
+    /// [`AllocationError::ZeroSize`] for a piece without bytes, [`AllocationError::TooLarge`] for one that is larger than the
+    /// largest heap, [`AllocationError::NoAddresses`] where the addresses have no range for it. Where memory is missing, those of
+    /// [`Allocator::allocate`](crate::Allocator::allocate), and [`ResourceError::Device`] where the driver does not bind it. They
+    /// have the buffer's name, and change nothing.
     #[track_caller]
     pub fn create(&self, size: u64, alignment: Alignment) -> Result<BufferPiece<D>, ResourceError> {
         if size == 0 {
             let name = self.options.short_name();
             return Err(ResourceError::Allocation(AllocationError::ZeroSize { name }));
+        }
+        let limit = self.space.most;
+        if size > limit {
+            let name = self.options.short_name();
+            return Err(ResourceError::Allocation(AllocationError::TooLarge { size, limit, name }));
         }
         // In whole atoms, as other pieces.
         let atom = self.memory.allocator().largest_flush_multiple();
@@ -502,7 +549,7 @@ impl<D: Device> ExpandableBuffer<D> {
             .aligned(alignment.max(atom))
             // Keeps pieces together at the beginning, where pages have memory.
             .with_strategy(FitStrategy::LowestOffset);
-        let found = self.space.take(&request);
+        let found = self.space.take(&request, None);
         if let Some((taken, true)) = found {
             return Ok(self.piece(taken, size));
         }
@@ -510,8 +557,7 @@ impl<D: Device> ExpandableBuffer<D> {
         let retired = self.memory.deletion_queue().downgrade();
         let reclaimed = retired.reclaim_types(&[TypeId::of::<AddressRange<D>>()]);
         let found = if reclaimed.is_some_and(|reclaimed| reclaimed.count > 0) {
-            found.into_iter().for_each(|(taken, _)| self.space.give_back(&taken));
-            self.space.take(&request)
+            self.space.take(&request, found.map(|(taken, _)| taken))
         } else {
             found
         };
@@ -609,11 +655,11 @@ impl<D: Device> ExpandableBuffer<D> {
     #[track_caller]
     fn allocate_pages(&self, mut pages: usize) -> Result<Vec<(Chunk<D>, u32)>, ResourceError> {
         let device = self.memory.allocator().device();
-        let most = (device.properties().limits.max_allocation_size / self.space.page).max(1);
+        let most = (device.properties().limits.max_allocation_size / PAGE).max(1);
         let mut chunks = Vec::new();
         while pages > 0 {
             let next = (pages as u64).min(most);
-            let requirements = Requirements { size: next * self.space.page, ..self.space.requirements };
+            let requirements = Requirements { size: next * PAGE, ..self.space.requirements };
             let (memory, place) = Self::allocate(&self.memory, &requirements, &self.options)?;
             chunks.push((Chunk { _memory: Some(memory), place, used: 0 }, next as u32));
             pages -= next as usize;
@@ -623,8 +669,9 @@ impl<D: Device> ExpandableBuffer<D> {
 
     fn bind(&self, bindings: &[RangeBinding<D::Memory>]) -> Result<(), ResourceError> {
         let device = self.memory.allocator().device();
-        // SAFETY: the buffer is live, and its token keeps what is bound. Pages that memory is taken from, or bound to, are
-        // whole pages that no piece is in, or that only pieces without memory are in: no queue uses them.
+        // SAFETY: the buffer is live, and its token keeps what is bound. The caller has the turn, so that calls do not overlap.
+        // Memory is taken from whole pages that no piece is in any more, and bound to pages that have none, each of them once: no queue
+        // uses them, as safe calls refuse bytes of no piece, and other commands use only bytes of pieces that they keep.
         let bound = self.buffer.with_raw(|raw| unsafe { device.bind_ranges(raw.handle(), bindings) });
         bound.map_err(|error| ResourceError::from(error).of(self.options.short_name()))
     }
@@ -660,10 +707,10 @@ impl<D: Device> ExpandableBuffer<D> {
         // Freed without the lock.
         drop(state);
         drop(freed);
-        Ok(moved.len() as u64 * space.page)
+        Ok(moved.len() as u64 * PAGE)
     }
 
-    /// Returns the buffer that pieces are of.
+    /// Returns the buffer that pieces are of. Only the bytes of its pieces may be used.
     #[must_use]
     pub fn buffer(&self) -> &Arc<Buffer<D>> {
         &self.buffer
@@ -678,8 +725,8 @@ impl<D: Device> ExpandableBuffer<D> {
             pieces: u64::from(of_block.allocation_count),
             bytes: of_block.allocated,
             address_bytes: state.block.size(),
-            memory_bytes: state.bound as u64 * self.space.page,
-            idle_bytes: state.idle as u64 * self.space.page,
+            memory_bytes: state.bound as u64 * PAGE,
+            idle_bytes: state.idle as u64 * PAGE,
             allocations: state.chunks.iter().flatten().count() as u32,
         }
     }
@@ -693,40 +740,4 @@ impl<D: Device> fmt::Debug for ExpandableBuffer<D> {
 }
 
 #[cfg(all(test, feature = "simulated"))]
-mod tests {
-    use super::*;
-    use crate::MemoryUsage;
-    use crate::device::DeviceError;
-    use crate::device::simulated::{Profile, SimulatedGpu};
-    use crate::gpu::{Gpu, GpuDesc};
-
-    #[test]
-    fn each_page_of_memory_is_at_one_address_whatever_is_created_dropped_trimmed_and_refused() {
-        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-        let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
-        let options = MemoryUsage::GpuOnly.into();
-        let whole = ExpandableBuffer::new(gpu.memory(), BufferDesc::new(1 << 30), options).unwrap();
-        let (mut live, mut number) = (Vec::new(), 1_u64);
-        let mut below = |end: u64| {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (number >> 33) % end
-        };
-        for _ in 0..2000 {
-            if below(5) == 0 {
-                device.fail_call(1 + below(2), DeviceError::OutOfDeviceMemory);
-            }
-            match below(8) {
-                0..=3 => {
-                    let most = 1 << (10 + below(15));
-                    live.extend(whole.create(1 + below(most), Alignment::ONE).ok());
-                }
-                4..=6 if !live.is_empty() => drop(live.swap_remove(below(live.len() as u64) as usize)),
-                4..=6 => _ = gpu.reclaim(),
-                _ => _ = whole.trim(),
-            }
-            device.clear_faults();
-            locked(&whole.space.state).check_invariants();
-        }
-        assert_eq!(device.validation_errors(), [""; 0]);
-    }
-}
+mod tests;

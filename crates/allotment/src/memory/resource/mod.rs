@@ -38,11 +38,13 @@ mod relocation;
 mod transfer;
 mod unique;
 
-use core::any::Any;
+use core::fmt::Debug;
+use core::ops::Range;
 use std::sync::Arc;
 
 use self::class::ImageFacts;
 use super::AccessError;
+use super::allocator::check_range;
 use super::token::Allocation;
 use crate::device::{
     AddressError, BufferDevice, BufferViewUses, Device, ImageDevice, ImageShape, ImageViewSupport,
@@ -118,11 +120,14 @@ pub struct RawResource<H> {
     allocation: Allocation,
     /// What is bound to a reserved buffer, besides the allocation: kept until the buffer is destroyed. `None` for resources that
     /// are bound to the allocation alone.
-    ranges: Option<Arc<BoundRanges>>,
+    ranges: Option<Arc<Box<dyn BoundRanges>>>,
 }
 
 /// The memory of a reserved buffer. Boxed, so that tokens of all others have one word for it.
-type BoundRanges = Box<dyn Any + Send + Sync>;
+trait BoundRanges: Debug + Send + Sync {
+    /// Returns whether a piece is in each page that these bytes are in, and memory is bound to it.
+    fn are_in_use(&self, bytes: Range<u64>) -> bool;
+}
 
 impl<H: Clone> RawResource<H> {
     /// Returns another token of the resource, which is only lent: it frees nothing.
@@ -158,10 +163,17 @@ impl<H> RawResource<H> {
         self.ranges.is_some()
     }
 
-    /// Returns how many of the resource's bytes have memory, whose allocation has `allocated` bytes.
-    pub(crate) fn usable_bytes(&self, allocated: u64) -> u64 {
-        // A buffer may be smaller than its allocation. Which ranges of a reserved one have memory, its pieces say.
-        if self.has_ranges() { self.size } else { self.size.min(allocated) }
+    /// Refuses bytes that the resource, whose allocation has `allocated` bytes, does not have, or that have no memory.
+    pub(crate) fn check_bytes(&self, offset: u64, size: u64, allocated: u64) -> Result<(), AccessError> {
+        let Some(ranges) = &self.ranges else {
+            // A buffer may be smaller than its allocation.
+            return check_range(offset, size, self.size.min(allocated));
+        };
+        check_range(offset, size, self.size)?;
+        if ranges.are_in_use(offset..offset + size) {
+            return Ok(());
+        }
+        Err(AccessError::OfNoPiece { offset, size, name: ShortName::NONE })
     }
 
     /// Returns what copies of the texels are checked against; `None` for a buffer.

@@ -4,6 +4,7 @@ use core::any::TypeId;
 use std::sync::Arc;
 
 use super::create::New;
+use super::expandable::AddressRange;
 use super::pieces::PieceRange;
 use super::placed::Kept;
 use super::{
@@ -64,6 +65,7 @@ fn types_of_resources<D: Device>() -> TypesOfResources {
         TypeId::of::<Unique<D, Allocations>>(),
         TypeId::of::<Arc<Kept<D>>>(),
         TypeId::of::<PieceRange<D>>(),
+        TypeId::of::<AddressRange<D>>(),
     ]
 }
 

@@ -152,9 +152,12 @@ impl<'a, D: Device> Place<'a, D> {
         Self { allocation: buffer.allocation(), buffer: Some(buffer) }
     }
 
-    /// Returns the bytes that can be copied, of the `available` ones of the allocation: of a buffer, at most its size.
-    fn size(&self, available: u64) -> u64 {
-        self.buffer.map_or(available, |buffer| buffer.usable_bytes(available))
+    /// Refuses bytes that neither the allocation, which has `available` ones, nor the buffer has.
+    fn check_bytes(&self, offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
+        match self.buffer {
+            Some(buffer) => buffer.check_bytes(offset, size, available),
+            None => check_range(offset, size, available),
+        }
     }
 }
 
@@ -400,7 +403,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
-        check_range(offset, bytes.len() as u64, to.size(place.size))?;
+        to.check_bytes(offset, bytes.len() as u64, place.size)?;
         if self.is_of_the_cpu(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
@@ -417,7 +420,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.place(from)?;
-        check_range(offset, bytes.len() as u64, from.size(place.size))?;
+        from.check_bytes(offset, bytes.len() as u64, place.size)?;
         if self.is_of_the_cpu(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }

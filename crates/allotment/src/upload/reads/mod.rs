@@ -45,7 +45,6 @@ use crate::lifetime::{Recording, SubmissionTracker, TimelinePoints, WrongTracker
 use crate::memory::resource::{SharedStates, SubresourceState};
 use crate::memory::{
     AllocationId, Buffer, Dedicated, Image, MappedBuffer, OtherWriter, OwningAllocator, ReadMark, ShortName,
-    check_range,
 };
 use crate::sync::locked;
 
@@ -286,7 +285,7 @@ impl<D: Device> ReadQueue<D> {
             if size == 0 {
                 return Err(ReadError::ZeroSize { name: ShortName::NONE });
             }
-            check_range(offset, size, buffer.usable_bytes(place.size)).map_err(ReadError::Access)?;
+            buffer.check_bytes(offset, size, place.size).map_err(ReadError::Access)?;
             buffer.check_usage(TransferUsage::SRC).map_err(ReadError::Access)?;
             buffer.check_queue(allocator.device(), self.queue).map_err(ReadError::Access)?;
             let found = allocator.device().properties().memory_type(place.memory_type);
