@@ -438,8 +438,9 @@ impl<D: Device> Uploader<D> {
             let fill = |staging: &MappedBuffer<D>, at| Ok(staging.write(at, bytes)?);
             let record = |batch: &mut LaneState<D>, from_offset| {
                 to.with_contents(|owned, moved_at| {
-                    if to.is_relocatable() {
-                        // It may have moved since the last look.
+                    if to.is_relocatable() || owned.has_ranges() {
+                        // It may have moved since the last look, or the piece may be gone. The recording is open now, so what is
+                        // right stays right.
                         self.check_staged(owned, to_offset, size)?;
                     }
                     if is_exclusive {

@@ -259,6 +259,25 @@ fn bytes_of_no_piece_are_neither_written_nor_read() {
 }
 
 #[test]
+fn bytes_of_a_piece_that_was_dropped_are_refused_also_before_the_gpu_is_done_with_it() {
+    let rig = rig();
+    let gpu = &rig.gpu;
+    let whole = expandable(gpu, 64 * MIB);
+    let piece = whole.create(8 * MIB, Alignment::ONE).unwrap();
+    let (buffer, at) = (Arc::clone(piece.buffer()), piece.offset() + 4 * MIB);
+    gpu.uploads().write_buffer(&buffer, at, &[3; 100]).unwrap();
+    settle(gpu);
+    drop(piece);
+    // The piece waits in the deletion queue for the recordings that were open when it was dropped, and for no later one.
+    let refused = gpu.uploads().write_buffer(&buffer, at, &[4; 100]).unwrap_err();
+    assert!(refused.to_string().contains("piece"), "{refused}");
+    gpu.reclaim();
+    assert!(whole.trim().unwrap() > 0);
+    gpu.uploads().submit().unwrap();
+    settle(gpu);
+}
+
+#[test]
 fn what_is_taken_from_behind_a_piece_is_not_bound_there_again() {
     let rig = rig();
     let whole = expandable(&rig.gpu, 1 << 30);

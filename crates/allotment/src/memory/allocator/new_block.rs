@@ -62,15 +62,16 @@ impl<D: Device> Allocator<D> {
         let free_idle_for = |refused| {
             self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused), source.terms.budget)
         };
-        if free_idle_for(refused) {
+        let again = if free_idle_for(refused) {
             // Anew, since the figures may allow a larger block now.
-            return attempt(sizes, refused);
-        }
-        let smaller = match refused.refused_bytes(rounded.at_last) {
-            Some(bytes) if sizes == PlanSizes::All => attempt(PlanSizes::Below(bytes), refused),
-            _ => Err(refused),
+            attempt(sizes, refused)
+        } else {
+            match refused.refused_bytes(rounded.at_last) {
+                Some(bytes) if sizes == PlanSizes::All => attempt(PlanSizes::Below(bytes), refused),
+                _ => Err(refused),
+            }
         };
-        match smaller {
+        match again {
             // What is idle may be too little for any block to share, and enough for memory of the request's own.
             Err(refused) if refused.falls_through() && free_idle_for(refused) => attempt(sizes, refused),
             done => done,

@@ -399,7 +399,9 @@ impl<D: Device> PoolState<D> {
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
         let moves = if stays { Moves { mover: request.moves.mover, ..Moves::NONE } } else { request.moves };
         let request = &AllocationRequest { moves, ..*request };
-        if role != Role::Shared {
+        // Of its own, whether it wished for that or no block could be shared.
+        let is_alone = matches!(placement, Placement::DedicatedBlock | Placement::DedicatedToResource);
+        if role != Role::Shared || is_alone {
             slot.left.note_dedicated();
         }
         let alignment = rounded.request.alignment;

@@ -279,7 +279,7 @@ impl fmt::Display for AllocationError {
             Self::TooLarge { size, limit, .. } => {
                 write!(
                     f,
-                    "{size} bytes exceed the device's maxMemoryAllocationSize of {limit} bytes, divide the resource"
+                    "{size} bytes exceed what the device allows for one resource, {limit} bytes (`maxMemoryAllocationSize`, or its largest heap), divide it"
                 )
             }
             Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {

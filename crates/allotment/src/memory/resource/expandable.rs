@@ -153,8 +153,11 @@ struct State<D: Device> {
 /// A page of addresses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    /// Pieces that are in it.
+    /// Pieces that are in it, or that the GPU may still use.
     pieces: u32,
+    /// Those that somebody has. Only their bytes may be used by what is recorded from now on: a recording that is opened after a
+    /// piece was dropped does not keep its pages.
+    live: u32,
     /// What is bound.
     frame: Option<Frame>,
 }
@@ -200,6 +203,38 @@ impl<D: Device> Drop for AddressRange<D> {
     }
 }
 
+/// A piece that somebody has.
+pub(super) struct LivePiece<D: Device> {
+    space: Arc<Space<D>>,
+    taken: Taken,
+}
+
+impl<D: Device> LivePiece<D> {
+    fn new(space: Arc<Space<D>>, taken: Taken) -> Self {
+        locked(&space.state).pages_mut(space.pages_of(&taken)).for_each(|page| page.live += 1);
+        Self { space, taken }
+    }
+}
+
+impl<D: Device> Drop for LivePiece<D> {
+    fn drop(&mut self) {
+        let pages = self.space.pages_of(&self.taken);
+        locked(&self.space.state).pages_mut(pages).for_each(|page| page.live -= 1);
+    }
+}
+
+/// Pages that a copy uses, whoever drops their pieces meanwhile.
+struct HeldPages<D: Device> {
+    space: Arc<Space<D>>,
+    pages: Range<usize>,
+}
+
+impl<D: Device> Drop for HeldPages<D> {
+    fn drop(&mut self) {
+        locked(&self.space.state).vacate(self.pages.clone());
+    }
+}
+
 /// What a thread that has the turn is about to bind.
 #[derive(Default)]
 struct Plan {
@@ -223,6 +258,11 @@ impl<D: Device> State<D> {
         self.chunks.get_mut(number as usize)?.as_mut()
     }
 
+    /// Iterates over pages that a piece is in, all of which have an entry.
+    fn pages_mut(&mut self, pages: Range<usize>) -> impl Iterator<Item = &mut Page> {
+        self.pages[pages].iter_mut()
+    }
+
     /// Notes a piece in these pages. Returns whether all of them have memory.
     fn occupy(&mut self, pages: Range<usize>) -> bool {
         let mut complete = true;
@@ -239,6 +279,11 @@ impl<D: Device> State<D> {
             }
         }
         complete
+    }
+
+    /// Returns whether each of these pages has memory, and a piece that somebody has.
+    fn are_live(&self, mut pages: Range<usize>) -> bool {
+        pages.all(|number| self.pages.get(number).is_some_and(|page| page.live > 0 && page.frame.is_some()))
     }
 
     /// Ends what [`occupy`](Self::occupy) began.
@@ -293,6 +338,7 @@ impl<D: Device> State<D> {
         let bound = || self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page, page.frame?)));
         assert_eq!(bound().count(), self.bound);
         assert_eq!(bound().filter(|(_, page, _)| page.pieces == 0).count(), self.idle);
+        assert!(self.pages.iter().all(|page| page.live <= page.pieces), "what somebody has is in use");
         let mut frames: Vec<_> = bound().map(|(_, _, frame)| (frame.chunk, frame.page)).collect();
         frames.sort_unstable();
         frames.dedup();
@@ -307,8 +353,7 @@ impl<D: Device> State<D> {
 
 impl<D: Device> Space<D> {
     fn pages_of(&self, taken: &Taken) -> Range<usize> {
-        let end = (taken.offset + taken.size).div_ceil(PAGE);
-        (taken.offset / PAGE) as usize..end as usize
+        pages_of(&(taken.offset..taken.offset + taken.size))
     }
 
     /// Takes the lowest addresses that have room, and returns whether they have memory. `None` where none have room. Gives
@@ -376,12 +421,22 @@ impl<D: Device> Space<D> {
 
 impl<D: Device> BoundRanges for Arc<Space<D>> {
     fn are_in_use(&self, bytes: Range<u64>) -> bool {
-        let state = locked(&self.state);
-        let in_use = |number: usize| {
-            state.pages.get(number).is_some_and(|page| page.pieces > 0 && page.frame.is_some())
-        };
-        ((bytes.start / PAGE) as usize..bytes.end.div_ceil(PAGE) as usize).all(in_use)
+        locked(&self.state).are_live(pages_of(&bytes))
     }
+
+    fn hold(&self, bytes: Range<u64>) -> Option<Box<dyn Send>> {
+        let (pages, mut state) = (pages_of(&bytes), locked(&self.state));
+        if !state.are_live(pages.clone()) {
+            return None;
+        }
+        state.occupy(pages.clone());
+        Some(Box::new(HeldPages { space: Arc::clone(self), pages }))
+    }
+}
+
+/// Returns the pages that bytes are in.
+fn pages_of(bytes: &Range<u64>) -> Range<usize> {
+    (bytes.start / PAGE) as usize..bytes.end.div_ceil(PAGE) as usize
 }
 
 impl<D: Device> fmt::Debug for Space<D> {
@@ -468,7 +523,7 @@ impl<D: Device> ExpandableBuffer<D> {
             }
         };
         let chunk = Chunk { _memory: None, place, used: 0 };
-        let pages = vec![Page { pieces: 0, frame: Some(Frame { chunk: FIRST, page: 0 }) }];
+        let pages = vec![Page { frame: Some(Frame { chunk: FIRST, page: 0 }), ..Page::default() }];
         let state = State { block, pages, chunks: vec![Some(chunk)], idle: 1, bound: 1 };
         let properties = device.properties();
         let allowed =
@@ -587,7 +642,8 @@ impl<D: Device> ExpandableBuffer<D> {
     fn piece(&self, taken: Taken, size: u64) -> BufferPiece<D> {
         let range = AddressRange { space: Arc::clone(&self.space), taken };
         let range = self.memory.deletion_queue().own_sized(range, size);
-        let owner = PieceOwner::Addresses(range);
+        let live = LivePiece::new(Arc::clone(&self.space), taken);
+        let owner = PieceOwner::Addresses(live, range);
         BufferPiece::of_parts(Arc::clone(&self.buffer), taken.offset, size, owner)
     }
 

@@ -125,8 +125,15 @@ pub struct RawResource<H> {
 
 /// The memory of a reserved buffer. Boxed, so that tokens of all others have one word for it.
 trait BoundRanges: Debug + Send + Sync {
-    /// Returns whether a piece is in each page that these bytes are in, and memory is bound to it.
+    /// Returns whether somebody has a piece in each page that these bytes are in, and memory is bound to it.
     fn are_in_use(&self, bytes: Range<u64>) -> bool;
+    /// Keeps memory bound to these bytes until the result is dropped; `None` if they are not in use. For copies that no recording
+    /// keeps anything for.
+    fn hold(&self, bytes: Range<u64>) -> Option<Box<dyn Send>>;
+}
+
+fn of_no_piece(offset: u64, size: u64) -> AccessError {
+    AccessError::OfNoPiece { offset, size, name: ShortName::NONE }
 }
 
 impl<H: Clone> RawResource<H> {
@@ -170,10 +177,22 @@ impl<H> RawResource<H> {
             return check_range(offset, size, self.size.min(allocated));
         };
         check_range(offset, size, self.size)?;
-        if ranges.are_in_use(offset..offset + size) {
-            return Ok(());
-        }
-        Err(AccessError::OfNoPiece { offset, size, name: ShortName::NONE })
+        let in_use = size == 0 || ranges.are_in_use(offset..offset + size);
+        if in_use { Ok(()) } else { Err(of_no_piece(offset, size)) }
+    }
+
+    /// Does what [`check_bytes`](Self::check_bytes) does, and keeps memory that is bound to ranges where it is until the result is
+    /// dropped.
+    pub(crate) fn hold_bytes(
+        &self,
+        offset: u64,
+        size: u64,
+        allocated: u64,
+    ) -> Result<Option<Box<dyn Send>>, AccessError> {
+        self.check_bytes(offset, size, allocated)?;
+        let Some(ranges) = self.ranges.as_ref().filter(|_| size != 0) else { return Ok(None) };
+        // Its piece may have been dropped since.
+        ranges.hold(offset..offset + size).map(Some).ok_or(of_no_piece(offset, size))
     }
 
     /// Returns what copies of the texels are checked against; `None` for a buffer.

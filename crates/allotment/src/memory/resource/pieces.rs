@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request, VirtualBlock};
 
-use super::expandable::AddressRange;
+use super::expandable::{AddressRange, LivePiece};
 use super::{Buffer, OwningAllocator, ResourceError};
 use crate::device::{BufferDesc, Device};
 use crate::lifetime::Owned;
@@ -98,7 +98,9 @@ pub struct BufferPiece<D: Device> {
 /// What a piece has, to be retired when it is dropped.
 pub(super) enum PieceOwner<D: Device> {
     Page(#[expect(dead_code, reason = "it is only dropped")] Owned<PieceRange<D>>),
-    Addresses(#[expect(dead_code, reason = "it is only dropped")] Owned<AddressRange<D>>),
+    /// In this order: what is recorded after a piece was retired may not use its bytes.
+    #[expect(dead_code, reason = "they are only dropped")]
+    Addresses(LivePiece<D>, Owned<AddressRange<D>>),
 }
 
 /// What [pieces](BufferPieces) take.

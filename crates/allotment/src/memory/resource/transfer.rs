@@ -152,11 +152,17 @@ impl<'a, D: Device> Place<'a, D> {
         Self { allocation: buffer.allocation(), buffer: Some(buffer) }
     }
 
-    /// Refuses bytes that neither the allocation, which has `available` ones, nor the buffer has.
-    fn check_bytes(&self, offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
+    /// Refuses bytes that neither the allocation, which has `available` ones, nor the buffer has. What it returns keeps memory that is
+    /// bound to them page by page.
+    fn hold_bytes(
+        &self,
+        offset: u64,
+        size: u64,
+        available: u64,
+    ) -> Result<Option<Box<dyn Send>>, AccessError> {
         match self.buffer {
-            Some(buffer) => buffer.check_bytes(offset, size, available),
-            None => check_range(offset, size, available),
+            Some(buffer) => buffer.hold_bytes(offset, size, available),
+            None => check_range(offset, size, available).map(|()| None),
         }
     }
 }
@@ -403,7 +409,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
-        to.check_bytes(offset, bytes.len() as u64, place.size)?;
+        let _held = to.hold_bytes(offset, bytes.len() as u64, place.size)?;
         if self.is_of_the_cpu(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
@@ -420,7 +426,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.place(from)?;
-        from.check_bytes(offset, bytes.len() as u64, place.size)?;
+        let _held = from.hold_bytes(offset, bytes.len() as u64, place.size)?;
         if self.is_of_the_cpu(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }

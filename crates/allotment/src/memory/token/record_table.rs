@@ -91,7 +91,7 @@ impl RecordTable {
         };
         // SAFETY: threads that hold the lock are not here, and a thread without it has the handle of a live allocation, whose
         // record is below `used`. What a thread did through a handle happened before it passed the handle to the free, which
-        // took the lock.
+        // took the lock, or left it where the thread that took it had the lock.
         let freed = unsafe { self.table.free_from(used, may_go) };
         self.first_generation.store(first_generation, Ordering::Relaxed);
         // Those made ahead have the old generation. Where nothing is freed they stay, or the next chunk would be made at once.
