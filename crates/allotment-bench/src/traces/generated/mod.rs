@@ -114,7 +114,9 @@ mod tests {
                 let what = format!("{} {seed}: {}, {}", kind.name(), trace.allocations(), trace.frees());
                 assert!((1_000..60_000).contains(&trace.allocations()), "{what}");
                 assert!(trace.frees() * 4 > trace.allocations() * 3, "{what}");
-                assert!((8 << 20..8 << 30).contains(&trace.peak_live_bytes()), "{what}");
+                // Thousands of small ones, where nearly all memory is between them.
+                let least = if matches!(kind, Traffic::Aligned) { 4 << 20 } else { 8 << 20 };
+                assert!((least..8 << 30).contains(&trace.peak_live_bytes()), "{what}");
                 let framed =
                     matches!(kind, Traffic::Streaming | Traffic::Levels | Traffic::Ui | Traffic::Documents);
                 assert_eq!(trace.frames() != 0, framed, "{what}");
