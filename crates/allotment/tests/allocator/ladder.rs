@@ -8,13 +8,15 @@ use allotment::device::{
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
+use allotment::memory::preview::AllocationPreview;
 use allotment::memory::{
     BudgetPolicy, BufferPieces, CreatePoolError, Dedicated, ExpandableBuffer, NewBlocks,
 };
 use allotment::{Alignment, Allocation, AllocationError, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{
-    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, wanted, wanted_in,
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, small_blocks,
+    wanted, wanted_in,
 };
 
 const GIB: u64 = 1 << 30;
@@ -138,6 +140,46 @@ fn a_small_request_gets_an_object_of_its_own_only_after_all_memory_types_have_re
     rig.free(got).unwrap();
     rig.trim();
     give_back(&rig, others);
+}
+
+#[test]
+fn a_pool_that_rules_dedicated_memory_out_gets_none_as_a_last_resort_either() {
+    // No block can be had, and memory of the request's own: of a full heap, or of a device whose objects are small.
+    let mut tiny = profile(DISCRETE);
+    tiny.limits.max_allocation_size = 300 * KIB;
+    let rigs = [
+        (profile(DISCRETE), Some(300 * KIB), 100 * KIB),
+        (tiny, None, 290 * KIB),
+        // More than any block has.
+        (profile(DISCRETE), None, 20 * MIB),
+    ];
+    for (device, left, size) in rigs {
+        for of_allocator in [false, true] {
+            let rig = Rig::with(device.clone(), |desc| {
+                desc.block_sizes = small_blocks(4 * MIB, 4 * MIB);
+                desc.dedicated = if of_allocator { Dedicated::Never } else { Dedicated::Automatic };
+            });
+            let others = left.map_or_else(Vec::new, |left| fill(&rig, DEVICE_TYPE, left));
+            let mut desc = PoolDesc::new([DEVICE_TYPE]);
+            desc.dedicated = if of_allocator { Dedicated::Automatic } else { Dedicated::Never };
+            let pool = rig.create_pool(desc).unwrap();
+            let objects = rig.objects();
+            let mut wish = wanted_in(size, DEVICE_TYPE);
+            rig.allocate_wanted_in(&pool, &wish).unwrap_err();
+            let options = MemoryUsage::GpuOnly.with_pool(&pool);
+            rig.allocate(&Requirements::new(size), &options).unwrap_err();
+            // What the driver would say, it is not asked.
+            let preview = rig.preview(&Requirements::new(size), &options);
+            assert!(!matches!(preview, Ok(AllocationPreview::Grows { bytes, .. }) if bytes == size));
+            drop(options);
+            assert_eq!(rig.objects(), objects);
+            wish.dedicated = Dedicated::Always;
+            let own = rig.allocate_wanted_in(&pool, &wish).expect("what is asked for comes first");
+            rig.free(own).unwrap();
+            rig.destroy_pool(pool).unwrap();
+            give_back(&rig, others);
+        }
+    }
 }
 
 /// Replaces small allocations in turn. Returns how often the driver was asked for memory, and the types.

@@ -15,7 +15,7 @@
 //! of that): a pool has 1 GiB of blocks on a heap of 8 GiB, so its next block has 32 MiB. A texture of 7 MiB shares a
 //! block. One of 20 MiB wants a dedicated block. It takes room in a shared block where there is some; else it gets a
 //! dedicated block of 20 MiB, which stays cached when it is freed. One of 7 MiB that the driver wants to be dedicated
-//! gets a dedicated block as well, unless the request says [`Dedicated::Never`].
+//! gets a dedicated block as well, unless the request or the pool says [`Dedicated::Never`].
 //!
 //! What came back before decides about the cached block of 20 MiB (`block_set/history.rs`):
 //!
@@ -92,9 +92,9 @@ fn wish(request: &AllocationRequest<'_>, automatic: Dedicated) -> Dedicated {
 /// True where a request for a shared block may get a dedicated one when the driver refuses every size of a block.
 ///
 /// A dedicated block is the smallest memory object that can serve the request. Only [`Dedicated::Never`] rules
-/// it out; then the request fails.
-pub(super) fn is_last_resort(request: &AllocationRequest<'_>) -> bool {
-    request.options.dedicated != Dedicated::Never
+/// it out, of the request or of its pool; then the request fails.
+pub(super) fn is_last_resort(request: &AllocationRequest<'_>, automatic: Dedicated) -> bool {
+    wish(request, automatic) != Dedicated::Never
 }
 
 impl BlockSize {

@@ -229,7 +229,7 @@ impl<D: Device> PoolState<D> {
             BlockSize::Fixed(block_size) => return Ok(BlockPlan::exactly(Role::Shared, block_size)),
         };
         let block_size = sizes.largest_in(self.sets[set].heap_size);
-        let dedicated_at_last = is_last_resort(request);
+        let dedicated_at_last = is_last_resort(request, self.rules.dedicated);
         if least > block_size {
             // No shared block can ever hold the request.
             return match dedicated_at_last {
