@@ -1,12 +1,12 @@
 //! How close resources are placed: the smallest alignment that the runtime allows, and no flag that it does not
 //! know.
 
-use allotment::MemoryUsage;
 use allotment::device::ImageDevice as _;
 use allotment::device::d3d12::{DeviceDesc, Multisampled, PlacementAlignment};
-use allotment::memory::RawResource;
 use allotment::memory::blocks::BlockSizes;
 use allotment::memory::d3d12::AllocatorExt as _;
+use allotment::memory::{Dedicated, RawResource};
+use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage, PoolDesc};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
@@ -125,6 +125,30 @@ fn a_device_that_is_told_so_commits_each_texture_of_several_samples() {
 }
 
 #[test]
+fn an_allocator_or_a_pool_that_is_told_so_commits_each_resource() {
+    let all = [buffer(100), texture(16, 16), target(64, 64), several_samples(64, 64)];
+    let committed = |rig: &Rig, options: &AllocationOptions| {
+        rig.runtime.calls();
+        let kept = all.map(|desc| rig.create_resource(&info(desc), options).unwrap());
+        let calls = rig.runtime.calls();
+        rig.destroy(kept);
+        calls.iter().filter(|call| matches!(call, Call::Committed { .. })).count()
+    };
+    let always = |desc: &mut AllocatorDesc| desc.dedicated = Dedicated::Always;
+    let Some(rig) = Rig::with(Config::usual(), |desc| desc, always) else { return };
+    assert_eq!(committed(&rig, &wish(MemoryUsage::GpuOnly)), all.len());
+    drop(rig);
+    let Some(rig) = Rig::new(Config::usual()) else { return };
+    let [default] = rig.types(|heap| heap.Type == D3D12_HEAP_TYPE_DEFAULT)[..] else { panic!() };
+    let mut desc = PoolDesc::new([default]);
+    desc.dedicated = Dedicated::Always;
+    let pool = rig.create_pool(desc).unwrap();
+    assert_eq!(committed(&rig, &wish(MemoryUsage::GpuOnly)), 0);
+    assert_eq!(committed(&rig, &wish(MemoryUsage::GpuOnly).with_pool(&pool)), all.len());
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
 fn nothing_asks_for_a_small_alignment_that_is_not_small() {
     // The checks of the runtime complain about each that does.
     for config in [Config::oldest(), Config::usual()] {
@@ -194,7 +218,7 @@ fn tight_alignment_is_used_where_it_is_offered() {
 #[test]
 fn committed_resources_are_described_as_tightly_as_placed_ones() {
     let Some(rig) = rig(Config::newest()) else { return };
-    let own = wish(MemoryUsage::GpuOnly).with_dedicated(allotment::memory::Dedicated::Always);
+    let own = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     for desc in [buffer(100), texture(16, 16), target(64, 64)] {
         let made = rig.create_resource(&info(desc), &own).unwrap();
         let calls = rig.runtime.calls();

@@ -150,7 +150,8 @@ pub enum Multisampled {
     /// In blocks with others, at 64 KiB where they are small and at 4 MiB where not.
     #[default]
     Placed,
-    /// Each a committed resource. It cannot alias others, and a pool with blocks of a fixed size refuses it.
+    /// Each a committed resource. It cannot alias others, and a pool with blocks of a fixed size refuses it. Those of one pool alone:
+    /// a pool for them, with [`PoolDesc::dedicated`](crate::PoolDesc::dedicated).
     #[doc(alias = "ALLOCATOR_FLAG_MSAA_TEXTURES_ALWAYS_COMMITTED")]
     Committed,
 }

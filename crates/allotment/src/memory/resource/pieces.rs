@@ -5,7 +5,10 @@
 //! ```
 //!
 //! Direct3D 12 places each buffer at a multiple of 64 KiB, unless the device has tight alignment: a buffer of 4 KiB takes 16
-//! times its size. A piece takes its own bytes. On Vulkan a piece saves the driver's object, not memory.
+//! times its size. A piece takes its own bytes. On Vulkan a piece saves the driver's object, not memory. A small committed buffer, which
+//! [dedicated memory](crate::memory::Dedicated::Always) makes, has 64 KiB as well by what the runtime says, and on a driver that gives
+//! it less it is some bytes tighter than a placed one, never than a piece, and takes longer to create
+//! (`docs/measurements/2026-11-30-small-d3d12-buffers.md`).
 //!
 //! A piece is no resource of its own, and only the caller can know whether that will do: barriers of a whole resource, its state and
 //! its name are those of the page. So pieces have a type of their own, which says where they are, and nothing that takes a buffer
