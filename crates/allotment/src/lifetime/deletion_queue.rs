@@ -108,8 +108,8 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.home.closed.store(true, Relaxed);
-        // Pairs with the fence of `finish_if_closed`: either the owner that retires an object sees `closed`, or
-        // `finish` below sees the object. Without it both could miss the other's store.
+        // Pairs with the fence of a thread that takes a shard for the first time (`sync::shards`): either the owner that
+        // retires an object there sees `closed`, or `finish` below sees the shard. Without it both could miss the other's store.
         fence(SeqCst);
         finish(&self.home);
     }
@@ -433,9 +433,16 @@ impl Home {
     }
 
     /// Drops what can be dropped if the last handle is gone. Called after an owner retired a value.
+    #[inline]
     fn finish_if_closed(self: &Arc<Self>) {
-        // Pairs with the fence in `Handle::drop`.
-        fence(SeqCst);
+        // With no fence, which would take as long as the exchange of a lock. `finish`, in `Handle::drop`, locks each shard that
+        // was ever taken, and the owner has just had the lock of one:
+        //
+        //   owner    locks the shard, adds the object, unlocks it, reads `closed`
+        //   handle   writes `closed`, locks the shard, looks, unlocks it
+        //
+        // If the owner was first, the handle sees the object; else the owner sees `closed`, by the lock that it took from the
+        // handle. For a shard that was never taken see `Handle::drop`.
         if self.closed.load(Relaxed) {
             finish(self);
         }

@@ -11,9 +11,9 @@
 
 use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use super::checked::{AtomicUsize, spin_loop, yield_now};
+use super::checked::{AtomicUsize, fence, spin_loop, yield_now};
 use super::try_lock::{TryLock, TryLockGuard};
 
 /// More would not reduce contention: fewer threads than this push at the same time.
@@ -110,6 +110,9 @@ impl<T> Shards<T> {
                     // Stored before the first push, so that a thread which collects afterwards does not miss this
                     // shard.
                     self.used.fetch_max(at + 1, Relaxed);
+                    // For a collecting thread that says before that it is the last one, with a fence between: either it finds
+                    // the shard, or this thread hears of it after its push.
+                    fence(SeqCst);
                     return (at, guard);
                 }
             }

@@ -155,13 +155,18 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Notes that the owner of an allocation released it, which is freed once the GPU has finished with it.
+    /// Notes that the owner of an allocation released it, which is freed once the GPU has finished with it. The caller has its
+    /// handle alone.
     pub(in crate::memory) fn note_released(&self, id: AllocationId) {
         let Ok(slot) = self.slot_of(id) else { return };
         let record = slot.records.get(id.record).filter(|record| record.generation() == id.generation);
         let Some(record) = record else { return };
-        // For a reader that begins to read before the free.
-        record.note_released();
+        // For a reader that begins to read before the free. A pool that may be reset ends allocations without their handles.
+        if id.pool < self.pools.default_pool_count() {
+            record.note_released_by_handle();
+        } else {
+            record.note_released();
+        }
         if self.events().is_read() {
             slot.emit_free_requested(id.record, id.generation);
         }

@@ -233,9 +233,10 @@ impl Record {
     pub(crate) fn retire(&self) {
         // A load and a store suffice: the pool's lock ensures that there is one writer.
         self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
-        // Most allocations are never mapped; the check saves the exchange.
-        if self.offset.load(Ordering::Relaxed) & !OFFSET != 0 {
-            self.offset.fetch_and(OFFSET, Ordering::Relaxed);
+        // So for these bits, which no thread without the lock changes any more: nobody has the handle.
+        let word = self.offset.load(Ordering::Relaxed);
+        if word & !OFFSET != 0 {
+            self.offset.store(word & OFFSET, Ordering::Relaxed);
         }
     }
 
@@ -303,6 +304,27 @@ impl Record {
         self.offset.fetch_or(RELEASED, Ordering::Relaxed);
     }
 
+    /// Does the same for a caller that has the handle alone, of an allocation that ends by its handle and by nothing else.
+    #[inline]
+    pub(crate) fn note_released_by_handle(&self) {
+        if self.may_be_rewritten() {
+            self.note_released();
+        } else {
+            // Nobody else writes the word of an allocation that stays where it is, which saves the exchange.
+            self.offset.store(self.offset.load(Ordering::Relaxed) | RELEASED, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns false where no move [writes](Self::rewrite) another location any more, and what the last one wrote is there to
+    /// be read. Of a caller that has the handle alone: without it, nobody lets the allocation move.
+    #[inline]
+    fn may_be_rewritten(&self) -> bool {
+        // Within the sequence, so that a location that was written with these traits is read next; and acquired, so that it is
+        // where they were changed by themselves since.
+        let traits = self.sequence.read(|| Traits(self.traits.load(Ordering::Acquire)));
+        traits.has(Traits::MOVABLE | Traits::MOVING)
+    }
+
     /// Returns true if the current allocation was released, and is not freed yet.
     pub(crate) fn is_released(&self) -> bool {
         self.offset.load(Ordering::Relaxed) & RELEASED != 0
@@ -345,7 +367,7 @@ impl Record {
 mod tests {
     use core::sync::atomic::Ordering::Relaxed;
 
-    use super::{MemoryObject, MemoryObjects, OFFSET, SPENT};
+    use super::{MemoryObject, MemoryObjects, MoverId, OFFSET, SPENT};
     use crate::device::MemoryTypeIndex;
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::memory::blocks::BlockSizes;
@@ -527,6 +549,16 @@ mod tests {
         assert_eq!(record.read(&objects).memory, 7);
         record.retire();
         assert_eq!((record.offset(), record.maps(), record.is_released()), (64, 0, false));
+        for (movable, moving) in [(false, false), (true, false), (false, true)] {
+            record.write(&place);
+            record.set_movable(movable, MoverId::PASSES);
+            record.set_moving(moving);
+            assert_eq!(record.may_be_rewritten(), movable || moving);
+            record.map();
+            record.note_released_by_handle();
+            assert_eq!((record.offset(), record.maps(), record.is_released()), (64, 1, true));
+            record.retire();
+        }
     }
 
     #[test]
