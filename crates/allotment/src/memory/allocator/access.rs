@@ -75,10 +75,12 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Adds the name of an allocation to the error of a call that was about it. The caller holds no lock.
+    #[inline]
     fn named<T>(&self, allocation: &Allocation, done: Result<T, AccessError>) -> Result<T, AccessError> {
         done.map_err(|error| error.of(self.name_of(allocation)))
     }
 
+    #[inline]
     pub(in crate::memory) fn slot_of(&self, id: AllocationId) -> Result<&PoolSlot<D>, AccessError> {
         // The indices of another allocator's token may exist here as well.
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
@@ -158,6 +160,12 @@ impl<D: Device> Allocator<D> {
     }
 
     pub(super) fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
+        self.read_place(allocation)
+    }
+
+    /// Does the same within its caller, who needs some words of it: as a whole it would be written to memory and read again.
+    #[inline(always)]
+    fn read_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
         let id = allocation.id();
         let slot = self.slot_of(id)?;
         let record = slot.records.get(id.record).ok_or(AccessError::Stale)?;
@@ -610,6 +618,7 @@ impl<D: Device> Allocator<D> {
         self.named(allocation, self.place_unnamed(allocation, offset, requirements))
     }
 
+    #[inline]
     pub(in crate::memory) fn place_unnamed(
         &self,
         allocation: &Allocation,
@@ -618,7 +627,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<MemoryLocation<D>, AccessError> {
         // In Vulkan dedicated memory may only be bound to its own resource (`VkMemoryDedicatedAllocateInfo`); a
         // committed resource of Direct3D 12 has no heap in which another could be placed.
-        let place = self.raw_place(allocation)?;
+        let place = self.read_place(allocation)?;
         if place.traits.has(Traits::DEDICATED_TO_RESOURCE) {
             return Err(AccessError::Exclusive { name: ShortName::NONE });
         }
@@ -638,6 +647,7 @@ impl<D: Device> Allocator<D> {
 }
 
 /// Returns where a resource is, `offset` bytes into a place.
+#[inline]
 fn inside<D: Device>(
     place: &RawPlace,
     offset: u64,
@@ -653,6 +663,7 @@ fn inside<D: Device>(
 }
 
 /// Checks requirements at `offset` in memory of a type, with `available` bytes from there on.
+#[inline]
 pub(crate) fn check_place(
     memory_type: MemoryTypeIndex,
     offset: u64,
@@ -676,6 +687,7 @@ pub(crate) fn check_place(
     Ok(())
 }
 
+#[inline]
 pub(crate) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
     match offset.checked_add(size) {
         Some(end) if end <= available => Ok(()),

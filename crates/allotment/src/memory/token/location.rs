@@ -58,6 +58,7 @@ impl<D: Device> Clone for MemoryLocation<D> {
 impl<D: Device> Copy for MemoryLocation<D> {}
 
 impl<D: Device> MemoryLocation<D> {
+    #[inline]
     pub(in crate::memory) fn of(place: &RawPlace) -> Self {
         let RawPlace { memory, offset, size, address, .. } = *place;
         let memory_type = place.memory_type();

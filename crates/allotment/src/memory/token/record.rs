@@ -179,6 +179,7 @@ impl Record {
     }
 
     /// Reads the location without a lock. `objects` are those of the allocator.
+    #[inline]
     pub(crate) fn read(&self, objects: &MemoryObjects) -> RawPlace {
         self.sequence.read(|| {
             let (object, offset) = (self.object.load(Ordering::Relaxed), self.offset());
