@@ -1,10 +1,10 @@
 //! Whether allocations may be moved, and by whom.
 
-use crate::device::Device;
-use crate::memory::Movability;
+use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
 use crate::memory::token::{Allocation, AllocationId};
+use crate::memory::{AccessError, Movability};
 
 impl<D: Device> Allocator<D> {
     /// Sets whether defragmentation may move an allocation, and by which mover: by passes, or by its `Defragmenter`
@@ -32,10 +32,13 @@ impl<D: Device> Allocator<D> {
         slot.allow_moves((id.record, id.generation), movability, mover);
     }
 
-    /// Returns who may move an allocation at present, if anyone does.
-    pub(in crate::memory) fn mover_of(&self, allocation: &Allocation) -> Option<MoverId> {
-        let (_, record) = self.slot_and_record(allocation).ok()?;
-        record.is_movable().then(|| record.mover())
+    /// Returns the memory type of an allocation, and who may move it at present, if anyone does.
+    pub(in crate::memory) fn type_and_mover(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(MemoryTypeIndex, Option<MoverId>), AccessError> {
+        let (_, record) = self.slot_and_record(allocation)?;
+        Ok((record.memory_type(), record.is_movable().then(|| record.mover())))
     }
 
     /// Notes whether a place is reserved for an allocation, from the reservation until the move has ended and its bytes have

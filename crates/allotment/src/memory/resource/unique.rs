@@ -5,9 +5,10 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use super::{BufferOrImage, Buffers, Images, RawBuffer, RawImage, RawResource};
-use crate::device::Device;
+use crate::device::{Device, MemoryTypeIndex};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocator, check_range};
+use crate::memory::mover::MoverId;
 use crate::memory::token::Allocation;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, WrongAllocator};
 
@@ -221,6 +222,14 @@ impl<D: Device, K: BufferOrImage<D>> Unique<D, K> {
     pub fn location(&self) -> MemoryLocation<D> {
         match self.allocator.location(self.allocation()) {
             Ok(location) => location,
+            Err(_) => unreachable!("memory lives as long as the resource that is bound to it"),
+        }
+    }
+
+    /// Returns the memory type, and who may move the resource at present, if anyone does.
+    pub(super) fn type_and_mover(&self) -> (MemoryTypeIndex, Option<MoverId>) {
+        match self.allocator.type_and_mover(self.allocation()) {
+            Ok(found) => found,
             Err(_) => unreachable!("memory lives as long as the resource that is bound to it"),
         }
     }

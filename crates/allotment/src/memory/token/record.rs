@@ -273,6 +273,11 @@ impl Record {
         });
     }
 
+    /// Returns the type of the memory, which a move does not change.
+    pub(crate) fn memory_type(&self) -> MemoryTypeIndex {
+        self.traits().memory_type()
+    }
+
     /// Returns which mover moves the allocation.
     pub(crate) fn mover(&self) -> MoverId {
         self.traits().mover()
@@ -300,6 +305,7 @@ impl Record {
     }
 
     /// Notes that the owner released the allocation, which is freed once the GPU has finished with it.
+    #[inline]
     pub(crate) fn note_released(&self) {
         // Relaxed: it tells a reader of events what it cannot learn otherwise, and nothing depends on it.
         self.offset.fetch_or(RELEASED, Ordering::Relaxed);

@@ -26,9 +26,15 @@ pub enum Member<D: Device> {
     Image(Weak<Cell<D, Images>>),
 }
 
-/// The resources of a defragmenter by their allocations, whose ids never change; each with its custom pool, if it has
-/// one.
-type List<D> = HashMap<AllocationId, (Member<D>, Option<Pool>), Seed>;
+/// The resources of a defragmenter by their [keys](key_in_list), each with its custom pool, if it has one.
+type List<D> = HashMap<u64, (Member<D>, Option<Pool>), Seed>;
+
+/// Returns the key of an allocation, whose id never changes, in the list of its defragmenter. One word, since the others of the id
+/// are the same for all that are in the list at one time: a resource leaves it before its record is another allocation's. Who
+/// finds one by an id that may be older compares the ids.
+pub(super) fn key_in_list(id: AllocationId) -> u64 {
+    u64::from(id.pool) << 32 | u64::from(id.record)
+}
 
 /// The resources of a defragmenter. Lives as long as it or any of them, and so does the id of their mover.
 pub(super) struct Members<D: Device> {
@@ -100,9 +106,9 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         pool: Option<Pool>,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
+        let (memory_type, mover) = resource.type_and_mover();
         // A queue could not both read the old place and write the new one, which is in the same memory type.
         let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
-        let memory_type = resource.location().memory_type;
         let found = resource.allocator().device().properties().memory_type(memory_type);
         let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
         let movability = if is_one_way { Movability::Pinned } else { moves.at_last };
@@ -115,6 +121,10 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
             blocks_cpu_access: false,
             has_contents: false,
         };
+        // Mostly it may be moved since it was allocated, as it is to be. Nobody else changes that: a step leaves what is not in
+        // its list.
+        let is_so =
+            mover.is_some() && mover == moves.now() && moves.at_once == movability_now(movability, &current);
         let current = Mutex::new(current);
         let (followers, owner) = (Followers::new(), Arc::clone(members));
         let cell = Arc::new(Self {
@@ -126,15 +136,11 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
             members: owner,
             movability,
         });
-        members.lock().insert(id, (C::member(Arc::downgrade(&cell)), pool));
-        // Only now does a step find it. Mostly it may be moved since it was allocated.
-        cell.with(|it| {
-            let mover = moves.now().filter(|_| moves.at_once == cell.movability_now(it));
-            let is_so = it.resource.allocator().mover_of(it.resource.allocation()) == mover;
-            if !is_so || mover.is_none() {
-                cell.allow_moves(it);
-            }
-        });
+        members.lock().insert(key_in_list(id), (C::member(Arc::downgrade(&cell)), pool));
+        if !is_so {
+            // Only now does a step find it.
+            cell.with(|it| cell.allow_moves(it));
+        }
         cell
     }
 
@@ -142,14 +148,8 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     /// long as its state is not known, since its texels could not be copied.
     fn allow_moves(&self, now: &CurrentResource<D, C>) {
         let (resource, mover) = (&now.resource, self.members.mover());
-        resource.allocator().allow_moves(resource.allocation(), self.movability_now(now), mover);
-    }
-
-    fn movability_now(&self, now: &CurrentResource<D, C>) -> Movability {
-        // Pinned for as long as this is so, rather than refused by each step: a pinned one keeps its block out of the
-        // plans, so that nothing is reserved or created for the others in it.
-        let is_unknown = C::NEEDS_STATE && now.state().is_none() && self.movability == Movability::Copied;
-        if is_unknown { Movability::Pinned } else { self.movability }
+        let movability = movability_now(self.movability, now);
+        resource.allocator().allow_moves(resource.allocation(), movability, mover);
     }
 
     /// Calls `work` with the states of the image, which it may change.
@@ -256,6 +256,17 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     }
 }
 
+/// Returns how a resource may be moved at present that may be moved so while all that its copy needs is known.
+fn movability_now<D: Device, C: BufferOrImage<D>>(
+    movability: Movability,
+    now: &CurrentResource<D, C>,
+) -> Movability {
+    // Pinned for as long as this is so, rather than refused by each step: a pinned one keeps its block out of the
+    // plans, so that nothing is reserved or created for the others in it.
+    let is_unknown = C::NEEDS_STATE && now.state().is_none() && movability == Movability::Copied;
+    if is_unknown { Movability::Pinned } else { movability }
+}
+
 impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
     /// Returns the resource.
     pub(in crate::memory::resource) fn resource(&self) -> &Owned<Unique<D, C>> {
@@ -301,7 +312,7 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Cell<D, C> {
         let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
         current.resource.allocator().note_released(current.resource.allocation().id());
         // A statement of its own, so that the pool is dropped without the lock.
-        let removed = self.members.lock().remove(&self.id);
+        let removed = self.members.lock().remove(&key_in_list(self.id));
         drop(removed);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use crate::device::{BufferCopy, Device, DeviceError, FullImageCopy, Submission, TimelinePoint};
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::memory::defragmentation::Released;
-use crate::memory::resource::relocation::cell::Member;
+use crate::memory::resource::relocation::cell::{Member, key_in_list};
 use crate::memory::resource::relocation::defragmenter::Defragmenter;
 use crate::memory::resource::relocation::desc::{DefragmentationStep, StepOutcome};
 use crate::memory::resource::relocation::follow::{Follower, Moving};
@@ -144,19 +144,22 @@ impl<D: Device> Defragmenter<D> {
         let host_visible = moved.to().mapped_ptr.is_some();
         let members = self.members.lock();
         // Dropped since the plan, or of another defragmenter: then it stays, and its block with it.
-        let (member, _) = members.get(&moved.id())?;
+        let (member, _) = members.get(&key_in_list(moved.id()))?;
         match member {
             Member::Buffer(cell) => {
-                // Planned before it was known to be in memory that no queue can copy within.
-                let cell = cell.upgrade().filter(|cell| cell.is_movable())?;
+                let cell = cell.upgrade()?;
+                // Before it may be dropped here, since the last to drop it takes the lock.
                 drop(members);
+                // Planned before it was known to be in memory that no queue can copy within; or another one has its record.
+                (cell.id() == moved.id() && cell.is_movable()).then_some(())?;
                 NewObject::create(device, cell, &moved.to(), [copied, host_visible])
                     .ok()
                     .map(NewResource::Buffer)
             }
             Member::Image(cell) => {
-                let cell = cell.upgrade().filter(|cell| cell.is_movable())?;
+                let cell = cell.upgrade()?;
                 drop(members);
+                (cell.id() == moved.id() && cell.is_movable()).then_some(())?;
                 let new = NewObject::create(device, cell, &moved.to(), [copied, host_visible]).ok()?;
                 // Its state became unknown since the plan: its texels cannot be copied, so it stays.
                 if new.copied && new.state.is_none() {
