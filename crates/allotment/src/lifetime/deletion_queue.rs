@@ -23,7 +23,7 @@ use super::orphan::{Ending, Orphan, Patience, finish};
 use super::owned::Owned;
 use super::recording::Recording;
 use super::registry::RecordingId;
-use super::release_queue::ReleaseQueue;
+use super::release_queue::{DropTogether, ReleaseQueue};
 use super::statistics::{Reclaimed, ReleaseStatistics};
 use super::tracker::{Reached, SubmissionTracker};
 use crate::device::TimelinePoint;
@@ -81,7 +81,7 @@ impl WeakDeletionQueue {
         }
         let reached = home.tracker.poll_progress(ahead);
         let mut reclaimed = Reclaimed::default();
-        of_types().for_each(|queue| reclaimed += queue.hand_out(&reached));
+        of_types().for_each(|queue| reclaimed += queue.drop_ready(&reached));
         Some(reclaimed)
     }
 
@@ -160,7 +160,7 @@ impl TypeQueue {
 trait AnyQueue: Send + Sync {
     fn seal(&self) -> bool;
     fn has_sealed(&self) -> bool;
-    fn hand_out(&self, reached: &Reached) -> Reclaimed;
+    fn drop_ready(&self, reached: &Reached) -> Reclaimed;
     fn drain(&self, timeout: Duration) -> ReleaseStatistics;
     fn statistics(&self) -> ReleaseStatistics;
     fn pending(&self) -> Option<usize>;
@@ -176,8 +176,8 @@ impl<T: Send + 'static> AnyQueue for ReleaseQueue<T> {
         self.has_sealed()
     }
 
-    fn hand_out(&self, reached: &Reached) -> Reclaimed {
-        self.hand_out(reached, drop)
+    fn drop_ready(&self, reached: &Reached) -> Reclaimed {
+        self.drop_ready(reached)
     }
 
     fn drain(&self, timeout: Duration) -> ReleaseStatistics {
@@ -326,7 +326,7 @@ impl DeletionQueue {
         let ahead = home.queues().fold(false, |ahead, queue| queue.seal() | ahead);
         let reached = home.tracker.poll_progress(ahead);
         let mut reclaimed = Reclaimed::default();
-        home.queues().for_each(|queue| reclaimed += queue.hand_out(&reached));
+        home.queues().for_each(|queue| reclaimed += queue.drop_ready(&reached));
         if reclaimed.count != 0 {
             event!(
                 TRACE,
@@ -361,6 +361,11 @@ impl DeletionQueue {
     /// ```
     pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         self.home().drain(timeout)
+    }
+
+    /// Sets how objects of a type are dropped that are ready together, if that was not set before.
+    pub(crate) fn drop_together<T: Send + 'static>(&self, how: DropTogether<T>) {
+        self.home().queue::<T>().set_drop_together(how);
     }
 
     /// Returns the pending objects and bytes. Visits every object run.

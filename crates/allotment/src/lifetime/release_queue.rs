@@ -34,7 +34,8 @@ use core::fmt;
 use core::mem;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::vec_deque::Drain;
+use std::sync::{Arc, OnceLock};
 
 use super::order::{Places, Span, Turns};
 use super::orphan::{Ending, Orphan, Patience, finish};
@@ -87,7 +88,12 @@ pub struct ReleaseQueue<T: Send + 'static> {
     shards: Shards<Shard<T>>,
     turns: Turns,
     sealed: Mutex<Sealed<T>>,
+    /// How items that are ready together are dropped, where their type gains by that.
+    drop_together: OnceLock<DropTogether<T>>,
 }
+
+/// Drops items, in their order. Those that it leaves, should it panic, are dropped one by one.
+pub(crate) type DropTogether<T> = fn(&mut Drain<'_, T>);
 
 /// Items that wait only for queues.
 struct Sealed<T> {
@@ -162,7 +168,8 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     }
 
     fn over(tracker: SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
-        Self { tracker, shards, turns: Turns::new(), sealed: Mutex::new(Sealed::new()) }
+        let drop_together = OnceLock::new();
+        Self { tracker, shards, turns: Turns::new(), sealed: Mutex::new(Sealed::new()), drop_together }
     }
 
     /// Returns the tracker that decides when items may be released.
@@ -228,12 +235,29 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         self.hand_out(&self.tracker.poll_progress(ahead), each)
     }
 
+    /// Sets how items are dropped that are ready together, if that was not set before.
+    pub(super) fn set_drop_together(&self, how: DropTogether<T>) {
+        let _ = self.drop_together.set(how);
+    }
+
+    /// Drops the items that the GPU has finished with, the second half of [`reclaim`](Self::reclaim).
+    pub(super) fn drop_ready(&self, reached: &Reached) -> Reclaimed {
+        match self.drop_together.get() {
+            Some(how) => self.hand_out_together(reached, how),
+            None => self.hand_out(reached, drop),
+        }
+    }
+
     /// The second half of [`reclaim`](Self::reclaim), once the progress of the queues is known.
-    pub(super) fn hand_out(&self, reached: &Reached, each: impl FnMut(T)) -> Reclaimed {
-        // Taken out first: `each` runs without the lock, and may retire into this queue.
+    fn hand_out(&self, reached: &Reached, each: impl FnMut(T)) -> Reclaimed {
+        self.hand_out_together(reached, |ready| ready.for_each(each))
+    }
+
+    fn hand_out_together(&self, reached: &Reached, all: impl FnOnce(&mut Drain<'_, T>)) -> Reclaimed {
+        // Taken out first: `all` runs without the lock, and may retire into this queue.
         let (mut ready, reclaimed) = self.take_ready(reached);
         if reclaimed.count > 0 {
-            ready.drain(..).for_each(each);
+            all(&mut ready.drain(..));
         }
         let mut sealed = locked(&self.sealed);
         if ready.capacity() > sealed.ready.capacity() {
@@ -501,6 +525,7 @@ impl<T: Send + 'static> Drop for ReleaseQueue<T> {
             turns: mem::replace(&mut self.turns, Turns::new()),
             shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
             sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
+            drop_together: mem::take(&mut self.drop_together),
         };
         finish(&Arc::new(Abandoned { queue, ending: Ending::default() }));
     }

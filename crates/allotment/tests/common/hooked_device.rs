@@ -32,6 +32,8 @@ pub(crate) enum Point {
     BeforeBind,
     /// After that, when the buffer is named.
     BeforeName,
+    /// After a buffer was destroyed, before its memory is freed.
+    AfterDestroyBuffer,
     /// Before work is submitted.
     BeforeSubmit,
     /// After the queue has it, before the caller knows.
@@ -224,6 +226,7 @@ unsafe impl<H: Hook> BufferDevice for HookedDevice<H> {
     unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_buffer(buffer) };
+        self.hook.reached(Point::AfterDestroyBuffer);
     }
 
     unsafe fn name_buffer(&self, buffer: &SimulatedBuffer, name: &str) {

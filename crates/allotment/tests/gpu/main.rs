@@ -28,6 +28,7 @@ mod room;
 mod shared_uploads;
 mod streamed;
 mod threads;
+mod together;
 mod upload_handles;
 mod uploads;
 mod views;

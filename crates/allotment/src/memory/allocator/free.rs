@@ -1,12 +1,68 @@
 //! The path of a free, from the token to the pool, and of an emptied block to the driver.
 
+use std::sync::Arc;
+
 use crate::device::Device;
-use crate::memory::WrongAllocator;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{AfterFree, EndedAllocation, Freed, Leave, PoolGuard, PoolSlot, RecordInUse};
 use crate::memory::time::Moment;
-use crate::memory::token::Allocation;
+use crate::memory::token::{Allocation, AllocationId};
+use crate::memory::{Name, WrongAllocator};
 use crate::sync::locked;
+
+/// How many allocations are freed with one lock of their pool: the lock costs as much as a quarter of a free, and is held for
+/// a microsecond or two.
+const TOGETHER: usize = 32;
+
+/// Allocations of one allocator whose frees are done together, some in one lock of their pool: in the order in which they were
+/// added, and by the time that this is dropped.
+pub(in crate::memory) struct FreesTogether<D: Device> {
+    allocator: Arc<Allocator<D>>,
+    /// The first `count` were live when they were added, and their handles were given up.
+    ended: [AllocationId; TOGETHER],
+    count: usize,
+}
+
+impl<D: Device> FreesTogether<D> {
+    pub(in crate::memory) fn new(allocator: &Arc<Allocator<D>>) -> Self {
+        let none = AllocationId { allocator: 0, pool: 0, record: 0, generation: 0 };
+        Self { allocator: Arc::clone(allocator), ended: [none; TOGETHER], count: 0 }
+    }
+
+    /// Returns the allocator, whose allocations can be added.
+    pub(in crate::memory) fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.allocator
+    }
+
+    /// Adds an allocation of the allocator. The GPU must have finished all use of its memory.
+    #[inline]
+    pub(in crate::memory) fn add(&mut self, allocation: Allocation) {
+        debug_assert_eq!(
+            allocation.allocator,
+            self.allocator.id(),
+            "the allocation belongs to this allocator"
+        );
+        if self.count == TOGETHER {
+            self.free();
+        }
+        self.ended[self.count] = allocation.id();
+        self.count += 1;
+    }
+
+    fn free(&mut self) {
+        // Zero before the first free, so that none is freed again should one panic.
+        let ended = &self.ended[..core::mem::take(&mut self.count)];
+        ended
+            .chunk_by(|one, next| one.pool == next.pool)
+            .for_each(|of_pool| self.allocator.free_of_pool(of_pool));
+    }
+}
+
+impl<D: Device> Drop for FreesTogether<D> {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
 
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.
@@ -34,10 +90,31 @@ impl<D: Device> Allocator<D> {
         let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
         let in_use = RecordInUse::new(allocation.record, allocation.generation);
         match slot.lock_to_free() {
-            Some(guard) => self.free_locked(slot, guard, in_use, &allocation),
-            None => self.free_where_threads_meet(slot, in_use, &allocation),
+            Some(guard) => self.free_locked(slot, guard, in_use, allocation.id()),
+            None => self.free_where_threads_meet(slot, in_use, allocation.id()),
         }
         Ok(())
+    }
+
+    /// Frees allocations of one pool of this allocator, whose handles were given up.
+    fn free_of_pool(&self, ended: &[AllocationId]) {
+        let Some(slot) = ended.first().and_then(|first| self.pools.get(first.pool)) else { return };
+        let mut held = None;
+        for &id in ended {
+            let in_use = RecordInUse::new(id.record, id.generation);
+            let Some(mut guard) = held.take().or_else(|| slot.lock_to_free()) else {
+                self.free_where_threads_meet(slot, in_use, id);
+                continue;
+            };
+            match slot.free(guard.as_mut(), in_use, || self.pools.now()) {
+                // The lock is kept for the next one.
+                AfterFree::Nothing | AfterFree::Name(None | Some(Name::Static(_))) => held = Some(guard),
+                after => {
+                    drop(guard);
+                    self.after_locked(slot, after, id);
+                }
+            }
+        }
     }
 
     /// Frees an allocation of a slot that is locked.
@@ -47,14 +124,20 @@ impl<D: Device> Allocator<D> {
         slot: &PoolSlot<D>,
         mut guard: PoolGuard<'_, D>,
         in_use: RecordInUse,
-        allocation: &Allocation,
+        id: AllocationId,
     ) {
         let after = slot.free(guard.as_mut(), in_use, || self.pools.now());
         drop(guard);
+        self.after_locked(slot, after, id);
+    }
+
+    /// Does what the free of an allocation leaves for after the lock.
+    #[inline(always)]
+    fn after_locked(&self, slot: &PoolSlot<D>, after: AfterFree<D>, id: AllocationId) {
         match after {
             // Nearly all frees of a steady program end here.
             AfterFree::Nothing => {}
-            AfterFree::NoPool => self.free_placed(allocation.id()),
+            AfterFree::NoPool => self.free_placed(id),
             after => self.end_free(slot, after),
         }
     }
@@ -62,8 +145,8 @@ impl<D: Device> Allocator<D> {
     /// Frees an allocation of a slot whose lock another thread has, or had until lately.
     #[cold]
     #[inline(never)]
-    fn free_where_threads_meet(&self, slot: &PoolSlot<D>, in_use: RecordInUse, allocation: &Allocation) {
-        match self.pools.leave((allocation.pool, slot), in_use, self.events().is_read()) {
+    fn free_where_threads_meet(&self, slot: &PoolSlot<D>, in_use: RecordInUse, id: AllocationId) {
+        match self.pools.leave((id.pool, slot), in_use, self.events().is_read()) {
             Leave::Left => {}
             Leave::Many(guard) => {
                 let taking = slot.taking();
@@ -74,7 +157,7 @@ impl<D: Device> Allocator<D> {
                 let taking = slot.taking();
                 let guard = self.take_left_frees_of(slot, guard);
                 drop(taking);
-                self.free_locked(slot, guard, in_use, allocation);
+                self.free_locked(slot, guard, in_use, id);
             }
         }
     }
@@ -132,7 +215,7 @@ impl<D: Device> Allocator<D> {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let in_use = RecordInUse::new(allocation.record, allocation.generation);
         let guard = self.take_left_frees_of(slot, locked(&slot.state));
-        self.free_locked(slot, guard, in_use, &allocation);
+        self.free_locked(slot, guard, in_use, allocation.id());
     }
 
     /// Frees the range of an allocation that has ended, in the shard that has its block: defragmentation moved it there

@@ -47,6 +47,7 @@ pub use self::preview::AllocationPreview;
 // What the parts above ask of the allocator besides its methods.
 pub(super) use self::access::check_place;
 pub(crate) use self::access::check_range;
+pub(super) use self::free::FreesTogether;
 pub(super) use self::ladder::{IdleBlocks, Reclaimable, TypesOfResources};
 pub(super) use self::leaks::make_known;
 pub(crate) use self::leaks::report_left_by_gpu;

@@ -3,7 +3,7 @@
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, RawResource, ResourceError};
 use crate::device::Device;
-use crate::memory::allocator::Allocator;
+use crate::memory::allocator::{Allocator, FreesTogether};
 use crate::memory::mover::MoverId;
 use crate::memory::pool::DedicatedForResource;
 use crate::memory::request::{AllocationRequest, Moves};
@@ -311,5 +311,20 @@ impl<D: Device> Allocator<D> {
         // Checked above, so it cannot be refused.
         let _ = self.free(allocation);
         Ok(())
+    }
+
+    /// Destroys a resource of this allocator, whose memory is freed among that of others. No queue may use it any more.
+    #[inline]
+    pub(super) fn destroy_among<C: Class<D>>(
+        &self,
+        resource: RawResource<C::Handle>,
+        frees: &mut FreesTogether<D>,
+    ) {
+        debug_assert!(self.owns(&resource.allocation), "its owner is of this allocator");
+        let RawResource { handle, allocation, .. } = resource;
+        // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
+        unsafe { C::destroy(self.device(), handle) };
+        // Later than the resource, as above.
+        frees.add(allocation);
     }
 }

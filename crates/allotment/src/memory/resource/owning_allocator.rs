@@ -7,6 +7,7 @@ use super::create::New;
 use super::expandable::AddressRange;
 use super::pieces::PieceRange;
 use super::placed::Kept;
+use super::unique::destroy_together;
 use super::{
     Allocations, Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, OwnedAllocation,
     RawBuffer, RawImage, RawResource, Resource, ResourceError, Unique,
@@ -79,6 +80,8 @@ impl<D: Device> OwningAllocator<D> {
     pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Result<Self, WrongDevice> {
         deletion_queue.tracker().check_device(allocator.device())?;
         allocator.reclaimable.add(deletion_queue, types_of_resources::<D>());
+        deletion_queue.drop_together(destroy_together::<D, Buffers>);
+        deletion_queue.drop_together(destroy_together::<D, Images>);
         make_known(allocator);
         Ok(Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() })
     }

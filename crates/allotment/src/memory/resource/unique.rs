@@ -2,12 +2,13 @@
 
 use core::fmt;
 use core::ops::Deref;
+use std::collections::vec_deque::Drain;
 use std::sync::Arc;
 
 use super::{BufferOrImage, Buffers, Images, RawBuffer, RawImage, RawResource};
 use crate::device::{Device, MemoryTypeIndex};
 use crate::lifetime::Owned;
-use crate::memory::allocator::{Allocator, check_range};
+use crate::memory::allocator::{Allocator, FreesTogether, check_range};
 use crate::memory::mover::MoverId;
 use crate::memory::token::Allocation;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, WrongAllocator};
@@ -309,6 +310,21 @@ impl<D: Device, K: Kind<D>> Drop for Unique<D, K> {
             // `new` checked the allocator, so it cannot refuse.
             let _ = K::give_back(&self.allocator, token);
         }
+    }
+}
+
+/// Destroys resources that are dropped together, in their order. Locks the pool of their memory once for some of them.
+pub(super) fn destroy_together<D: Device, C: BufferOrImage<D>>(ready: &mut Drain<'_, Unique<D, C>>) {
+    let mut frees: Option<FreesTogether<D>> = None;
+    for mut unique in ready {
+        let Some(token) = unique.token.take() else { continue };
+        let allocator = &unique.allocator;
+        let frees = match &mut frees {
+            Some(frees) if Arc::ptr_eq(frees.allocator(), allocator) => frees,
+            // Those of another one are freed first.
+            frees => frees.insert(FreesTogether::new(allocator)),
+        };
+        allocator.destroy_among::<C>(token, frees);
     }
 }
 
