@@ -600,6 +600,28 @@ fn no_growth_and_a_full_pool_are_refused_only_after_what_is_finished_was_destroy
     gpu.allocator().destroy_pool(pool).unwrap();
 }
 
+#[test]
+fn whatever_is_refused_was_asked_for_again_once_what_is_finished_was_destroyed() {
+    let (_, gpu) = gpu(DISCRETE);
+    let mut desc = PoolDesc::new([DEVICE_TYPE]);
+    (desc.max_blocks, desc.name) = (1, Some("one block".into()));
+    let pool = gpu.allocator().create_pool(desc).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("target").with_pool(&pool);
+    let own = options.clone().with_dedicated(Dedicated::Always);
+    let target = BufferDesc::new(6 * MIB);
+    for _ in 0..3 {
+        drop(gpu.create_buffer(&target, &own).expect("the last one is done with"));
+    }
+    let requirements = Requirements::new(MIB);
+    let reserved = gpu.allocator().reserve(&requirements, &options, 2 * MIB).expect("the block is done with");
+    assert!(reserved >= 2 * MIB);
+    drop(gpu.create_buffer(&BufferDesc::new(MIB), &options).unwrap());
+    gpu.allocator().reset_pool(&pool).expect("no resource is in use");
+    drop(gpu.create_buffer(&BufferDesc::new(MIB), &options).unwrap());
+    drop((options, own));
+    gpu.allocator().destroy_pool(pool).expect("no resource is in use");
+}
+
 /// A value whose destructor needs what the caller of a create call may hold.
 struct NeedsLock(std::sync::Arc<std::sync::Mutex<u32>>);
 

@@ -71,36 +71,29 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         bytes: u64,
     ) -> Result<u64, AllocationError> {
-        self.take_left_frees();
         let request = &AllocationRequest::new(requirements, options);
-        let (slot, set) = match &options.pool {
-            Some(pool) => {
-                let shards = pool.shards();
-                self.by_pool_types(pool, request, |set, _| {
-                    Ok((self.pools.shard(shards, shards.own())?, set))
-                })?
-            }
-            None => {
-                let best = self.ranking(request)?.types(request.requirements.memory_types).next();
-                let memory_type = best.ok_or_else(|| self.no_memory_type(request))?;
-                let shards = self.pools.default_pool_for(memory_type, request);
-                (self.pools.shard(shards, shards.own())?, 0)
-            }
-        };
+        let (slot, set) =
+            self.would_serve(request, |of, _| Ok((self.pools.shard(of.shards, of.shards.own())?, of.set)))?;
         let (mut allocated, mut first) = (0, true);
-        loop {
-            // Decided anew for each block, since other threads allocate and free between two of them.
-            let now = self.pools.now();
-            let wanted = slot.block_wanted_for((set, bytes), request, now, first);
-            let Some(size) = wanted.map_err(|error| error.of(options.short_name()))? else {
-                return Ok(allocated);
-            };
-            first = false;
-            // Not those of the pool itself: its empty blocks are part of the room that is reserved.
-            let idle = IdleBlocks::FreeBut(slot);
-            allocated += self
-                .grow_by(slot, (set, size), options.budget, idle)
-                .map_err(|error| error.of(options.short_name()))?;
-        }
+        let reserved = self.or_refuse(
+            |refused: &AllocationError| refused.falls_through(),
+            || {
+                // Decided anew for each block, since other threads allocate and free between two of them.
+                loop {
+                    let now = self.pools.now();
+                    let wanted = slot.block_wanted_for(
+                        (set, bytes),
+                        request,
+                        now,
+                        core::mem::replace(&mut first, false),
+                    );
+                    let Some(size) = wanted? else { return Ok(allocated) };
+                    // Not those of the pool itself: its empty blocks are part of the room that is reserved.
+                    let idle = IdleBlocks::FreeBut(slot);
+                    allocated += self.grow_by(slot, (set, size), options.budget, idle)?;
+                }
+            },
+        );
+        reserved.map_err(|error| error.of(options.short_name()))
     }
 }

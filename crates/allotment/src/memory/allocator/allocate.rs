@@ -5,7 +5,7 @@
 //! | step | function | where |
 //! |---|---|---|
 //! | 0. In the thread's shard, for the best memory type: reuse a range of about the size that was freed a moment ago, or search its shared blocks | [`Allocator::allocate_quickly`] | `pool/quick_path.rs`, `pool/place.rs` |
-//! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
+//! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::serve`], [`Allocator::ranking`] | `candidates.rs` |
 //! | 2. Lock the thread's shard of the pool and ask it for a place: steps 3, 4 and 6 | `lock_for`, `ask` | `allocator/from_pool.rs`, `pool/shards.rs`, `pool/requests.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `pool/dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
@@ -64,6 +64,16 @@ const ROUNDS: [(bool, Remembered); 4] = [
     (false, Remembered::AskAgain),
     (true, Remembered::AskAgain),
 ];
+
+/// A memory type of a pool, from which a request may be served.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct TypeInPool<'a> {
+    /// The custom pool; `None` for a default one.
+    pub(super) pool: Option<&'a Pool>,
+    pub(in crate::memory) shards: PoolShards,
+    pub(in crate::memory) set: usize,
+    pub(super) memory_type: MemoryTypeIndex,
+}
 
 impl<D: Device> Allocator<D> {
     /// Allocates memory from the default pools, or from the custom pool that the options name.
@@ -148,18 +158,15 @@ impl<D: Device> Allocator<D> {
     // Not compiled along with `allocate` in each crate that calls it.
     #[inline(never)]
     fn allocate_slowly(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
-        // What was freed has room.
-        self.take_left_frees();
-        let allocated = match &request.options.pool {
-            None => self.allocate_by_ranking(request),
-            Some(pool) => self.by_pool_types(pool, request, |set, request| {
-                self.mapped_as_needed(request, |request| {
-                    let allocated = self.allocate_from_shards(pool.shards(), set, request);
-                    allocated.or_else(|refused| self.place_in_other_set(pool, set, request, refused))
+        self.serve(request, |of, request| {
+            self.mapped_as_needed(request, |request| {
+                let allocated = self.allocate_from_shards(of.shards, of.set, request);
+                allocated.or_else(|refused| match of.pool {
+                    None => self.place_among_others(of.memory_type, request, refused),
+                    Some(pool) => self.place_in_other_set(pool, of.set, request, refused),
                 })
-            }),
-        };
-        allocated.map_err(|error| self.refused(error, request))
+            })
+        })
     }
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
@@ -225,25 +232,60 @@ impl<D: Device> Allocator<D> {
         how: (usize, bool),
         request: &AllocationRequest<'_>,
     ) -> Option<QuickPlace> {
-        let slot = self.pools.get(shards.own())?;
-        drop(self.take_left_frees_of(slot, slot.lock_to_take_left()?));
-        self.pools.place_in_own_shard(shards, how, request)
+        let took = self.take_left_frees_in(self.pools.get(shards.own())?);
+        took.then(|| self.pools.place_in_own_shard(shards, how, request))?
     }
 
-    fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
-        self.by_ranking(request, |memory_type, request| {
-            self.mapped_as_needed(request, |request| {
-                let pool = self.pools.default_pool_for(memory_type, request);
-                let allocated = self.allocate_from_shards(pool, 0, request);
-                allocated.or_else(|refused| self.place_among_others(memory_type, request, refused))
-            })
-        })
+    /// Serves a request by the first memory type that can, in its pool or in the default ones; or refuses it, after all that
+    /// [`or_refuse`](Self::or_refuse) does. Every request for memory goes this way: no other code tries the memory types.
+    pub(in crate::memory) fn serve<T>(
+        &self,
+        request: &AllocationRequest<'_>,
+        attempt: impl Fn(TypeInPool<'_>, &AllocationRequest<'_>) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
+        let served = self.or_refuse(
+            |refused: &AllocationError| refused.falls_through(),
+            || self.by_memory_types(request, &attempt),
+        );
+        served.map_err(|error| self.refused(error, request))
+    }
+
+    /// Tells how a request would be served, as [`serve`](Self::serve) serves it. What is to be made free for it does not count.
+    pub(super) fn would_serve<T>(
+        &self,
+        request: &AllocationRequest<'_>,
+        attempt: impl Fn(TypeInPool<'_>, &AllocationRequest<'_>) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
+        self.take_left_frees();
+        self.by_memory_types(request, attempt)
+    }
+
+    fn by_memory_types<T>(
+        &self,
+        request: &AllocationRequest<'_>,
+        attempt: impl Fn(TypeInPool<'_>, &AllocationRequest<'_>) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
+        let attempt = |of: TypeInPool<'_>, request: &AllocationRequest<'_>| {
+            // What threads have freed in the pool has room. What they left in others is taken where that can help: before a
+            // refusal, and not by each request, or one could have the frees of thousands of pools to make.
+            self.take_left_frees_of_shards(of.shards);
+            attempt(of, request)
+        };
+        match &request.options.pool {
+            None => self.by_ranking(request, |memory_type, request| {
+                let shards = self.pools.default_pool_for(memory_type, request);
+                attempt(TypeInPool { pool: None, shards, set: 0, memory_type }, request)
+            }),
+            Some(pool) => self.by_pool_types(pool, request, |set, memory_type, request| {
+                attempt(TypeInPool { pool: Some(pool), shards: pool.shards(), set, memory_type }, request)
+            }),
+        }
     }
 
     /// Tries the memory types that suit a request, the best first, until an attempt succeeds or fails for a reason that
     /// no other memory type changes; and then once more, where a last resort may serve it. The error is that of the
     /// type that suits best, with the name of the request.
-    pub(in crate::memory) fn by_ranking<T>(
+    fn by_ranking<T>(
         &self,
         request: &AllocationRequest<'_>,
         attempt: impl Fn(MemoryTypeIndex, &AllocationRequest<'_>) -> Result<T, AllocationError>,
@@ -331,11 +373,11 @@ impl<D: Device> Allocator<D> {
     /// Tries those of a pool's memory types that the request allows, in the pool's order, each by its block set, until an
     /// attempt succeeds or fails for a reason that no other memory type changes; and then once more, where a last resort
     /// may serve it. The error is that of the first type, with the name of the request.
-    pub(in crate::memory) fn by_pool_types<T>(
+    fn by_pool_types<T>(
         &self,
         pool: &Pool,
         request: &AllocationRequest<'_>,
-        attempt: impl Fn(usize, &AllocationRequest<'_>) -> Result<T, AllocationError>,
+        attempt: impl Fn(usize, MemoryTypeIndex, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         check_size(request).map_err(|error| error.of(request.options.short_name()))?;
         if pool.allocator() != self.id() {
@@ -352,7 +394,9 @@ impl<D: Device> Allocator<D> {
             request,
             false,
             || types().filter(&suits),
-            |(position, _), request| attempt(pool.set_of(position, request.moves.mover.is_some()), request),
+            |(position, memory_type), request| {
+                attempt(pool.set_of(position, request.moves.mover.is_some()), memory_type, request)
+            },
         );
         let name = ShortName::NONE;
         tried.map_err(|refused| {
@@ -447,7 +491,7 @@ impl<D: Device> Allocator<D> {
                 Answer::Wait(awaited) => {
                     self.waiting(|| slot.wait_for_block(awaited));
                     // For milliseconds, in which threads may have freed much.
-                    self.take_left_frees();
+                    self.take_left_frees_in(slot);
                 }
                 Answer::NeedsBlock(needed) => {
                     // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
@@ -462,11 +506,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Says that a request was refused, in the log and in the events. Returns the error.
-    pub(in crate::memory) fn refused(
-        &self,
-        error: AllocationError,
-        request: &AllocationRequest<'_>,
-    ) -> AllocationError {
+    fn refused(&self, error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
         event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
         self.emit_refused(&error, request);
         error

@@ -40,7 +40,6 @@ impl<D: Device> Allocator<D> {
         desc: PoolDesc,
         options: Option<D::MemoryOptions>,
     ) -> Result<Pool, CreatePoolError> {
-        self.take_left_frees();
         let mut new = self.pools.new_pool(&desc, options.as_ref())?;
         let name = ShortName::of(desc.name.as_ref());
         for _ in 0..desc.min_blocks {
@@ -117,8 +116,8 @@ impl<D: Device> Allocator<D> {
     /// while a buffer or an image that was created in it lives. Nothing has changed then.
     #[inline(never)]
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
-        self.take_left_frees();
-        let memory = self.pools.reset(pool)?;
+        let in_use = |refused: &AllocationError| matches!(refused, AllocationError::ResourcesInPool { .. });
+        let memory = self.or_refuse(in_use, || self.pools.reset(pool))?;
         self.free_all(memory);
         Ok(())
     }
@@ -148,22 +147,23 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias = "vmaDestroyPool")]
     pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
-        self.take_left_frees();
-        let Ok(slots) = self.pools.slots_of(&pool) else {
+        let Ok(slots) = self.settled().slots_of(&pool) else {
             return Err(DestroyPoolError::WrongAllocator(pool));
         };
-        // Every request and every run in the pool holds or borrows a clone, so without one none is under way. Counted
-        // before the allocations: a thread that makes one and drops its clone in between is found by its allocation.
-        let clones = pool.other_clones();
         let slots: Vec<_> = slots.map(|(_, slot)| slot).collect();
-        // Places that are offered would count as allocations.
-        self.withdraw_offers_in(pool.shards());
-        let allocations = slots.iter().map(|slot| slot.allocations()).sum();
-        if allocations != 0 {
-            return Err(DestroyPoolError::InUse { pool, allocations });
-        }
-        if clones != 0 {
-            return Err(DestroyPoolError::Cloned { pool, clones });
+        let in_use = || {
+            // Every request and every run in the pool holds or borrows a clone, so without one none is under way. Counted
+            // before the allocations: a thread that makes one and drops its clone in between is found by its allocation.
+            let clones = pool.other_clones();
+            // Places that are offered would count as allocations.
+            self.withdraw_offers_in(pool.shards());
+            let allocations = slots.iter().map(|slot| slot.allocations()).sum();
+            if (clones, allocations) == (0, 0) { Ok(()) } else { Err((clones, allocations)) }
+        };
+        match self.or_refuse(|_| true, in_use) {
+            Ok(()) => {}
+            Err((clones, 0)) => return Err(DestroyPoolError::Cloned { pool, clones }),
+            Err((_, allocations)) => return Err(DestroyPoolError::InUse { pool, allocations }),
         }
         for slot in slots {
             let destroyed = loop {

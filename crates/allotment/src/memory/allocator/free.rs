@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::{AfterFree, EndedAllocation, Freed, Leave, PoolGuard, PoolSlot, RecordInUse};
+use crate::memory::pool::{
+    AfterFree, EndedAllocation, Freed, Leave, PoolGuard, PoolSlot, RecordInUse, Settled, Taking,
+};
+use crate::memory::request::PoolShards;
 use crate::memory::time::Moment;
 use crate::memory::token::{Allocation, AllocationId};
 use crate::memory::{Name, WrongAllocator};
@@ -149,17 +152,19 @@ impl<D: Device> Allocator<D> {
         match self.pools.leave((id.pool, slot), in_use, self.events().is_read()) {
             Leave::Left => {}
             Leave::Many(guard) => {
-                let taking = slot.taking();
-                let guard = self.take_left_frees_of(slot, guard);
-                drop((taking, guard));
+                drop(self.take_left_frees_briefly(slot, guard));
             }
             Leave::Locked(guard) => {
-                let taking = slot.taking();
-                let guard = self.take_left_frees_of(slot, guard);
-                drop(taking);
+                let guard = self.take_left_frees_briefly(slot, guard);
                 self.free_locked(slot, guard, in_use, id);
             }
         }
+    }
+
+    /// Returns all pools, in which what threads left has been freed. Called with no lock held.
+    #[inline]
+    pub(in crate::memory) fn settled(&self) -> Settled<'_, D> {
+        self.pools.settled(|slot| _ = self.take_left_frees_in(slot))
     }
 
     /// Frees what threads left in the shards that were locked, so that all frees that have returned have happened, but for one in
@@ -174,21 +179,52 @@ impl<D: Device> Allocator<D> {
     fn take_left_frees_of_all(&self) -> bool {
         let mut any = false;
         for slot in self.pools.with_left_frees() {
-            if let Some(guard) = slot.lock_to_take_left() {
-                drop(self.take_left_frees_of(slot, guard));
-                any = true;
-            }
+            any |= self.take_left_frees_in(slot);
         }
         any
+    }
+
+    /// Frees what threads left in some shards of a pool.
+    #[inline]
+    pub(super) fn take_left_frees_of_shards(&self, shards: PoolShards) {
+        if self.pools.may_have_left_frees() {
+            let slots = shards.indices().filter_map(|index| self.pools.get(index));
+            slots.for_each(|slot| _ = self.take_left_frees_in(slot));
+        }
+    }
+
+    /// Frees what threads left in a slot. Returns true if there was any.
+    pub(super) fn take_left_frees_in(&self, slot: &PoolSlot<D>) -> bool {
+        slot.lock_to_take_left().map(|guard| drop(self.take_left_frees_of(slot, guard))).is_some()
     }
 
     /// Frees what threads left in a slot, which is locked, and is so again when this returns.
     pub(in crate::memory) fn take_left_frees_of<'a>(
         &self,
         slot: &'a PoolSlot<D>,
+        guard: PoolGuard<'a, D>,
+    ) -> PoolGuard<'a, D> {
+        self.take_left_frees_until(slot, guard, None)
+    }
+
+    /// Does what [`take_left_frees_of`](Self::take_left_frees_of) does, for a thread that leaves frees. Requests wait for it
+    /// for the microseconds that this takes, and not for a call of the driver.
+    fn take_left_frees_briefly<'a>(
+        &self,
+        slot: &'a PoolSlot<D>,
+        guard: PoolGuard<'a, D>,
+    ) -> PoolGuard<'a, D> {
+        self.take_left_frees_until(slot, guard, Some(slot.taking()))
+    }
+
+    fn take_left_frees_until<'a>(
+        &self,
+        slot: &'a PoolSlot<D>,
         mut guard: PoolGuard<'a, D>,
+        mut taking: Option<Taking<'_>>,
     ) -> PoolGuard<'a, D> {
         while let Some(after) = slot.take_left(&mut guard, || self.pools.now()) {
+            drop(taking.take());
             drop(guard);
             self.end_free(slot, after);
             guard = locked(&slot.state);

@@ -17,13 +17,14 @@
 //!   9 the next memory type, from 1 on
 //!  10 over the budget, and a memory object for a small request alone, rung 5 included: all types from 4 on
 //!  11 where a remembered refusal was the answer: all types from 1 on, for which the driver is asked once more
+//!  12 what has become free meanwhile, in any pool, is taken; if there was any, all from 1 on
 //! ```
 //!
 //! | rung | where |
 //! |---|---|
 //! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_shard`] (`allocator/allocate.rs`), `pool/requests.rs`, `new_block.rs` |
 //! | 2, 6, 8 | `pool/shards.rs` |
-//! | 9 to 11 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`allocator/allocate.rs`) |
+//! | 9 to 12 | [`Allocator::serve`] (`allocator/allocate.rs`), [`Allocator::or_refuse`] |
 //! | memory by itself | [`Allocator::memory_of_driver`] |
 //!
 //! Nothing waits for the GPU, and what the driver refused before is not asked for until something has changed
@@ -120,6 +121,27 @@ impl<D: Device> Allocator<D> {
         self.take_left_frees() || any
     }
 
+    /// Does what a caller may be refused, as all code does that refuses memory, or the end of what is in use: where `may_help`
+    /// says so of the refusal, all that is free in any way is taken, and it is done once more. Called with no lock held.
+    pub(in crate::memory) fn or_refuse<T, E>(
+        &self,
+        may_help: impl FnOnce(&E) -> bool,
+        mut attempt: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
+        match attempt() {
+            Err(refused) if may_help(&refused) && self.take_all_that_is_free() => attempt(),
+            done => done,
+        }
+    }
+
+    /// Takes what is free but for a step that nobody has made yet: what threads left, what the GPU has finished with, memory that
+    /// waits for the maintenance thread. Idle blocks are the last, and only where they help
+    /// ([`free_idle_for`](Self::free_idle_for)). Returns true if there was any.
+    fn take_all_that_is_free(&self) -> bool {
+        let any = self.reclaim_finished();
+        self.return_memory() != 0 || any
+    }
+
     /// Allocates memory of the driver by itself, with every rung of the [ladder](self) that such memory has. `make` calls
     /// the driver. Called with no lock held.
     pub(in crate::memory) fn memory_of_driver<T>(
@@ -131,18 +153,16 @@ impl<D: Device> Allocator<D> {
     ) -> Result<T, AllocationError> {
         let terms = terms.into();
         let attempt = || self.heaps().allocate(self.device(), of, terms, &make);
+        let may_help = |refused: &AllocationError| refused.is_for_want_of_memory() || refused.is_of_mapping();
         // Again after each step that has freed something.
-        let or_after =
-            |result: Result<T, AllocationError>, step: &dyn Fn(AllocationError) -> bool| match result {
-                Err(refused)
-                    if (refused.is_for_want_of_memory() || refused.is_of_mapping()) && step(refused) =>
-                {
-                    attempt()
-                }
-                result => result,
-            };
-        let result = or_after(attempt(), &|_| self.reclaim_finished());
-        or_after(result, &|refused| self.free_idle_for(&idle, (of.0, refused), terms.budget))
+        match self.or_refuse(may_help, &attempt) {
+            Err(refused)
+                if may_help(&refused) && self.free_idle_for(&idle, (of.0, refused), terms.budget) =>
+            {
+                attempt()
+            }
+            done => done,
+        }
     }
 
     /// Allocates a memory object of the driver, as [`memory_of_driver`](Self::memory_of_driver), for requests to come.

@@ -83,9 +83,8 @@ pub(crate) fn make_known<D: Device>(allocator: &Arc<Allocator<D>>) {
 impl<D: Device> Allocator<D> {
     /// Returns the live allocations whose records `shows` wants, largest first.
     pub(in crate::memory) fn leaks_where(&self, shows: impl Fn(&Record) -> bool) -> Vec<Leak> {
-        self.take_left_frees();
         let mut leaks = Vec::new();
-        for (pool, slot) in self.pools.indexed_slots() {
+        for (pool, slot) in self.settled().indexed_slots() {
             let leak = |state: &PoolState<D>, record, detail: &Detail| {
                 let Label { name, user_data, category, call_site } = state.label(record).clone();
                 let entry = slot.records.get(record).filter(|it| shows(it))?;

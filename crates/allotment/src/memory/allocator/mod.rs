@@ -23,6 +23,7 @@ mod preview;
 mod release;
 mod subscribe;
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -200,11 +201,15 @@ impl<D: Device> Allocator<D> {
         self.pools.id()
     }
 
-    /// Does work that its caller waits for, and counts the time as a stall.
+    /// Does work that its caller waits for, and counts the time as a stall: once, where such work is part of other such work.
     pub(super) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
+        if WAITS.replace(true) {
+            return work();
+        }
+        let began = (Instant::now(), EndsWait);
         let done = work();
-        let waited = began.elapsed();
+        let waited = began.0.elapsed();
+        drop(began);
         self.stalls.add(waited);
         self.emit_stall(waited);
         done
@@ -247,8 +252,7 @@ impl<D: Device> Allocator<D> {
     #[doc(alias = "capacity")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.take_left_frees();
-        self.pools.slots().flat_map(|slot| slot.counters.iter()).map(|counters| counters.load()).sum()
+        self.settled().slots().flat_map(|slot| slot.counters.iter()).map(|counters| counters.load()).sum()
     }
 
     /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
@@ -294,6 +298,20 @@ impl<D: Device> Allocator<D> {
     }
 }
 
+thread_local! {
+    /// This thread does work that is counted as a stall.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Ends the work that is counted as a stall, also where it panics.
+struct EndsWait;
+
+impl Drop for EndsWait {
+    fn drop(&mut self) {
+        WAITS.set(false);
+    }
+}
+
 impl<D: Device> Drop for Allocator<D> {
     #[inline(never)]
     fn drop(&mut self) {
@@ -313,7 +331,7 @@ impl<D: Device> Drop for GivesBack<'_, D> {
         // Memory that waits for maintenance has left its pool, so the pools below no longer have it.
         allocator.return_memory();
         // Taken out of all locks first: freeing calls the driver.
-        let pools: Vec<_> = allocator.pools.slots().map(PoolSlot::take_pool).collect();
+        let pools: Vec<_> = allocator.settled().slots().map(PoolSlot::take_pool).collect();
         allocator.free_all(pools.into_iter().flatten().flat_map(PoolState::into_memory));
     }
 }

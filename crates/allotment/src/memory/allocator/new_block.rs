@@ -122,7 +122,7 @@ impl<D: Device> Allocator<D> {
 
     /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
     pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex, but: Option<&PoolSlot<D>>) -> u64 {
-        let others = self.pools.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but)));
+        let others = self.settled().slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but)));
         others.map(|slot| slot.empty_bytes(heap)).sum()
     }
 
@@ -162,7 +162,7 @@ impl<D: Device> Allocator<D> {
         loop {
             match self.pools.expect_dedicated(slot, set, request)? {
                 Expected::Block(needed) => return Ok(needed),
-                Expected::Full(memory) => self.heaps().free(self.device(), memory),
+                Expected::Full(memory) => self.waiting(|| self.heaps().free(self.device(), memory)),
             }
         }
     }

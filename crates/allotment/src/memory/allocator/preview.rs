@@ -71,17 +71,12 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<AllocationPreview, AllocationError> {
-        self.take_left_frees();
-        let request = &AllocationRequest::new(requirements, options);
-        if let Some(pool) = &options.pool {
-            return self.by_pool_types(pool, request, |set, request| {
-                let preview = self.preview_shards(pool.shards(), set, request);
-                preview.or_else(|refused| self.preview_in_other_set(pool, set, request, refused))
-            });
-        }
-        self.by_ranking(request, |memory_type, request| {
-            let preview = self.preview_shards(self.pools.default_pool_for(memory_type, request), 0, request);
-            preview.or_else(|refused| self.preview_among_others(memory_type, request, refused))
+        self.would_serve(&AllocationRequest::new(requirements, options), |of, request| {
+            let preview = self.preview_shards(of.shards, of.set, request);
+            preview.or_else(|refused| match of.pool {
+                None => self.preview_among_others(of.memory_type, request, refused),
+                Some(pool) => self.preview_in_other_set(pool, of.set, request, refused),
+            })
         })
     }
 

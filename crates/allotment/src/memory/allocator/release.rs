@@ -67,10 +67,9 @@ impl<D: Device> Allocator<D> {
     /// ```
     #[inline(never)]
     pub fn trim(&self) -> bool {
-        self.take_left_frees();
         // First, since a block whose last ranges wait for requests is empty as well. Whoever reads the events sees it in this
         // order, and can repeat it.
-        for slot in self.pools.slots() {
+        for slot in self.settled().slots() {
             slot.flush();
         }
         let any = self.release_empty(None, None);
@@ -83,7 +82,7 @@ impl<D: Device> Allocator<D> {
 
     /// Frees the host memory that tables have for more allocations than there are.
     fn shrink_tables(&self) {
-        for slot in self.pools.slots() {
+        for slot in self.settled().slots() {
             drop(slot.shrink());
         }
     }
@@ -92,7 +91,7 @@ impl<D: Device> Allocator<D> {
     pub(super) fn release_empty(&self, heap: Option<MemoryHeapIndex>, but: Option<&PoolSlot<D>>) -> bool {
         // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
-        for slot in self.pools.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
+        for slot in self.settled().slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
             // Some at a time.
             loop {
                 let memory = slot.take_empty(heap);

@@ -334,7 +334,7 @@ impl<D: Device> Pools<D> {
     }
 
     /// Returns the slots of a custom pool's shards that were ever used, with their indices, in this order.
-    pub(crate) fn slots_of(
+    pub(super) fn slots_of(
         &self,
         pool: &Pool,
     ) -> Result<impl Iterator<Item = (u32, &PoolSlot<D>)> + use<'_, D>, AllocationError> {

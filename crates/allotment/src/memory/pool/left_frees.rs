@@ -17,9 +17,12 @@
 //!
 //! - A request that finds no range in the quick lists of its shard, and each [`LOOK`]th that does, as far as they need no more than
 //!   the quick path.
-//! - Every call of the allocator that could tell an allocation that was freed from one that was not, before anything else
-//!   ([`Allocator::take_left_frees`](crate::Allocator::take_left_frees)): statistics, reports, ends of frames, maintenance, requests
-//!   that no existing block has room for, runs that move allocations, the end of a pool and of the allocator.
+//! - A request that finds no place by the quick path: those of the shards of its pool, which are a few hundred for each at most.
+//! - Whoever looks at all pools ([`Settled`](super::Settled)): statistics, reports, the end of a pool and of the allocator, a
+//!   request for memory of the driver that was refused.
+//! - All code that refuses something, before it does ([`Allocator::or_refuse`](crate::Allocator::or_refuse)).
+//! - Calls that tell what is free in another way, first ([`Allocator::take_left_frees`](crate::Allocator::take_left_frees)): ends of
+//!   frames, maintenance, previews, subscriptions, and runs that move allocations.
 //! - The thread that leaves them, where [`MANY`] wait and the lock is not taken, or where there is no room for more. It waits for
 //!   the lock then, as for any other.
 //!

@@ -90,7 +90,7 @@ pub(super) use crate::memory::request::Pool;
 // All pools of an allocator, and a custom one on its way.
 pub(super) use self::custom_pools::{FirstBlock, NewPool};
 pub(super) use self::invariants::check_pool;
-pub(super) use self::pools::Pools;
+pub(super) use self::pools::{Pools, Settled};
 pub(super) use self::served::Served;
 pub(super) use self::slots::PoolSlots;
 
@@ -107,7 +107,7 @@ pub(super) use self::shards::{LockedShard, both_sets};
 
 // The way back: the end of an allocation, and blocks that become empty.
 pub(super) use self::free::{AfterFree, EndedAllocation, Freed};
-pub(super) use self::left_frees::{Leave, PoolGuard};
+pub(super) use self::left_frees::{Leave, PoolGuard, Taking};
 
 // What runs that move allocations ask of a pool.
 pub(super) use self::emptying::{AfterClosing, BlockOfSet, Close, CloseHow, ClosedBlock};

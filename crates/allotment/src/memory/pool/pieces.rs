@@ -216,7 +216,7 @@ mod tests {
 
         /// The only pool.
         fn slot(&self) -> &PoolSlot<SimulatedGpu> {
-            self.allocator.pools.slots().find(|slot| slot.has_memory()).unwrap()
+            self.allocator.settled().slots().find(|slot| slot.has_memory()).unwrap()
         }
 
         /// The first block.

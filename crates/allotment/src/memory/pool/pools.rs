@@ -16,7 +16,7 @@ use super::left_frees::Inboxes;
 use super::maintenance::ToDo;
 use super::residents::Residents;
 use super::served::{POOLS_PER_GROUP, POOLS_PER_TYPE, Served};
-use super::{BlockPlan, PlanSizes, PoolSlot, PoolSlots, PoolState, RecordInUse, RoundedRequest, Rules};
+use super::{BlockPlan, PlanSizes, Pool, PoolSlot, PoolSlots, PoolState, RecordInUse, RoundedRequest, Rules};
 use crate::choices::blocks::BlockSize;
 use crate::device::{
     Device, Mapping, MemoryProperties, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
@@ -70,6 +70,64 @@ pub(crate) struct Pools<D: Device> {
     /// The pools that the ends of frames visit.
     pub(super) active: Arc<ActivePools>,
     pub(super) events: EventLog,
+}
+
+/// The pools one by one, in which what threads left has been freed. There is no other way to all of them: so whoever counts them,
+/// lists them or frees their blocks finds nothing that its caller has freed.
+pub(in crate::memory) struct Settled<'a, D: Device>(&'a Pools<D>);
+
+impl<'a, D: Device> Settled<'a, D> {
+    /// Returns all pool slots that exist, default pools first.
+    pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = &'a PoolSlot<D>> + use<'a, D> {
+        self.indexed_slots().map(|(_, slot)| slot)
+    }
+
+    /// Returns all pool slots that exist, with their indices.
+    pub(in crate::memory) fn indexed_slots(
+        &self,
+    ) -> impl Iterator<Item = (u32, &'a PoolSlot<D>)> + use<'a, D> {
+        let pools = self.0;
+        // Default pools of shards that no thread used have an index each, and no slot.
+        let default = 0..pools.used_shards.load(Ordering::Acquire) * pools.pools_per_shard();
+        let used = pools.used_groups.load(Ordering::Relaxed);
+        let groups = default.step_by(POOLS_PER_GROUP as usize);
+        let groups = groups.filter(move |&first| used >> Served::by(first).1.movers & 1 != 0);
+        let with_slot = |index| Some((index, pools.slots.get(index)?));
+        groups
+            .flat_map(|first| first..first + POOLS_PER_GROUP)
+            .filter_map(with_slot)
+            .chain(self.custom_slots())
+    }
+
+    /// Returns the slots of custom pools, with their indices.
+    pub(in crate::memory) fn custom_slots(
+        &self,
+    ) -> impl Iterator<Item = (u32, &'a PoolSlot<D>)> + use<'a, D> {
+        let pools = self.0;
+        // A slot is counted before it is created, so an index without a slot is skipped.
+        let count = pools.slot_count.load(Ordering::Acquire);
+        let custom = pools.default_pool_count()..count;
+        custom.filter_map(|index| Some((index, pools.slots.get(index)?)))
+    }
+
+    /// Returns the slots of the default pools of a memory type.
+    pub(in crate::memory) fn default_slots(
+        &self,
+        memory_type: MemoryTypeIndex,
+    ) -> impl Iterator<Item = &'a PoolSlot<D>> + use<'a, D> {
+        let pools = self.0;
+        let default = self.indexed_slots().take_while(|(index, _)| *index < pools.default_pool_count());
+        let is_of_type = move |index: u32| Served::by(index % pools.pools_per_shard()).0 == memory_type;
+        default.filter(move |&(index, _)| is_of_type(index)).map(|(_, slot)| slot)
+    }
+
+    /// Returns the slots of a custom pool, with their indices.
+    pub(in crate::memory) fn slots_of(
+        &self,
+        pool: &Pool,
+    ) -> Result<impl Iterator<Item = (u32, &'a PoolSlot<D>)> + use<'a, D>, AllocationError> {
+        self.0.slots_of(pool)
+    }
 }
 
 impl<D: Device> Pools<D> {
@@ -274,38 +332,14 @@ impl<D: Device> Pools<D> {
         Some(PoolState::new(rules, (shards, shard), vec![set], &self.active, &self.events))
     }
 
-    /// Returns all pool slots that exist, default pools first.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
-        self.indexed_slots().map(|(_, slot)| slot)
-    }
-
-    /// Returns all pool slots that exist, with their indices.
-    pub(crate) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        // Default pools of shards that no thread used have an index each, and no slot.
-        let default = 0..self.used_shards.load(Ordering::Acquire) * self.pools_per_shard();
-        let used = self.used_groups.load(Ordering::Relaxed);
-        let groups = default.step_by(POOLS_PER_GROUP as usize);
-        let groups = groups.filter(move |&first| used >> Served::by(first).1.movers & 1 != 0);
-        let with_slot = |index| Some((index, self.slots.get(index)?));
-        groups
-            .flat_map(|first| first..first + POOLS_PER_GROUP)
-            .filter_map(with_slot)
-            .chain(self.custom_slots())
-    }
-
-    /// Returns the slots of custom pools, with their indices.
-    pub(crate) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        // A slot is counted before it is created, so an index without a slot is skipped.
-        let count = self.slot_count.load(Ordering::Acquire);
-        let custom = self.default_pool_count()..count;
-        custom.filter_map(|index| Some((index, self.slots.get(index)?)))
-    }
-
-    /// Returns the slots of the default pools of a memory type.
-    pub(crate) fn default_slots(&self, memory_type: MemoryTypeIndex) -> impl Iterator<Item = &PoolSlot<D>> {
-        let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
-        let is_of_type = move |index: u32| Served::by(index % self.pools_per_shard()).0 == memory_type;
-        default.filter(move |&(index, _)| is_of_type(index)).map(|(_, slot)| slot)
+    /// Returns all pools, after `take` was called with each slot in which frees wait.
+    // Inlined: where no thread left any, this is one load.
+    #[inline]
+    pub(in crate::memory) fn settled(&self, take: impl FnMut(&PoolSlot<D>)) -> Settled<'_, D> {
+        if self.may_have_left_frees() {
+            self.with_left_frees().for_each(take);
+        }
+        Settled(self)
     }
 
     /// Returns the number of default pools per shard.

@@ -71,7 +71,7 @@ impl<D: Device> Allocator<D> {
         dump.object("DefaultPools", |pools| {
             properties.indexed_types().try_for_each(|(index, _)| {
                 let mut shown = Vec::new();
-                for slot in self.pools.default_slots(index).filter(|slot| slot.has_memory()) {
+                for slot in self.settled().default_slots(index).filter(|slot| slot.has_memory()) {
                     shown.extend(Seen::blocks_of(slot).iter().map(|seen| seen.draw(slot, owners, flavor)));
                 }
                 if shown.is_empty() {
@@ -94,7 +94,7 @@ impl<D: Device> Allocator<D> {
     /// block.
     fn owners(&self) -> Owners {
         let mut owners = Owners::new();
-        for slot in self.pools.slots() {
+        for slot in self.settled().slots() {
             let read = |state: &PoolState<D>, record, detail: &Detail| {
                 let offset = slot.records.get(record)?.offset();
                 let (name, user_data) = (state.label(record).name.clone(), state.label(record).user_data);
@@ -114,7 +114,7 @@ impl<D: Device> Allocator<D> {
     ) -> fmt::Result {
         let flavor = self.flavor();
         let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
-        for (_, slot) in self.pools.custom_slots() {
+        for (_, slot) in self.settled().custom_slots() {
             let Some(Description { first, sizing, name, memory_types }) = slot.describe() else { continue };
             let sets = (0..).zip(memory_types).filter(|(_, of)| *of == memory_type);
             let sets: Vec<usize> = sets.map(|(set, _)| set).collect();

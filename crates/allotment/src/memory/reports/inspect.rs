@@ -132,7 +132,7 @@ impl<D: Device> Reports<'_, D> {
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
         let mut blocks = Vec::new();
-        for (index, slot) in self.allocator().pools.indexed_slots() {
+        for (index, slot) in self.allocator.settled().indexed_slots() {
             let default_name = self.allocator.pools.default_pool_name(index);
             let info = |state: &PoolState<D>, set: usize, _, block: &Block<D>| BlockInfo {
                 memory: block.memory.handle(),
@@ -168,7 +168,7 @@ impl<D: Device> Reports<'_, D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     #[doc(alias("vmaGetPoolStatistics", "GetStatistics"))]
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
-        let counters = self.allocator().pools.slots_of(pool)?.flat_map(|(_, slot)| slot.counters.iter());
+        let counters = self.allocator.settled().slots_of(pool)?.flat_map(|(_, slot)| slot.counters.iter());
         Ok(counters.map(|counters| counters.load()).sum())
     }
 
@@ -196,7 +196,7 @@ impl<D: Device> Reports<'_, D> {
     pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
         let types = self.allocator.device().properties().memory_types.len();
         let mut detailed = vec![DetailedStatistics::default(); types];
-        for slot in self.allocator().pools.slots() {
+        for slot in self.allocator.settled().slots() {
             slot.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
         }
         detailed
@@ -226,7 +226,7 @@ impl<D: Device> Reports<'_, D> {
     #[doc(alias("vmaCalculatePoolStatistics", "CalculateStatistics"))]
     pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
         let mut detailed = DetailedStatistics::default();
-        for (_, slot) in self.allocator().pools.slots_of(pool)? {
+        for (_, slot) in self.allocator.settled().slots_of(pool)? {
             slot.add_detailed(|_, found| detailed.add(&found));
         }
         Ok(detailed)

@@ -83,7 +83,7 @@ impl<D: Device> Reports<'_, D> {
     #[must_use]
     pub fn allocations(&self) -> Vec<ListedAllocation<D>> {
         let mut listed = Vec::new();
-        for (index, slot) in self.allocator().pools.indexed_slots() {
+        for (index, slot) in self.allocator.settled().indexed_slots() {
             self.allocator.list(slot, index, &mut listed);
         }
         listed
@@ -109,7 +109,7 @@ impl<D: Device> Reports<'_, D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_allocations(&self, pool: &Pool) -> Result<Vec<ListedAllocation<D>>, AllocationError> {
         let mut listed = Vec::new();
-        for (index, slot) in self.allocator().pools.slots_of(pool)? {
+        for (index, slot) in self.allocator.settled().slots_of(pool)? {
             self.allocator.list(slot, index, &mut listed);
         }
         Ok(listed)

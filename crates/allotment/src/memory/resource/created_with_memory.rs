@@ -198,37 +198,15 @@ impl<D: Device> Allocator<D> {
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
-        // What was freed counts neither against the budget nor as a block of the pool.
-        self.take_left_frees();
         // So that the pool ties the memory to its resource, instead of reusing it later.
         let options = request.options.clone().with_dedicated(Dedicated::Always);
         let request = &AllocationRequest { with_resource: true, ..request.with_options(&options) };
-        let made = match &request.options.pool {
-            Some(pool) => self.by_pool_types(pool, request, |set, request| {
-                self.make_dedicated(
-                    (pool.shards(), set),
-                    request,
-                    memory_options,
-                    dedicated_to_resource,
-                    &make,
-                    &unmake,
-                )
-            }),
-            None => self.by_ranking(request, |memory_type, request| {
-                // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
-                // usually finds free.
-                let shards = self.pools.default_pool_for(memory_type, request);
-                self.make_dedicated(
-                    (shards, 0),
-                    request,
-                    memory_options,
-                    dedicated_to_resource,
-                    &make,
-                    &unmake,
-                )
-            }),
-        };
-        made.map_err(|error| self.refused(error, request))
+        // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it usually finds
+        // free.
+        self.serve(request, |of, request| {
+            let of = (of.shards, of.set);
+            self.make_dedicated(of, request, memory_options, dedicated_to_resource, &make, &unmake)
+        })
     }
 
     /// Allocates dedicated memory from one memory type of one pool.

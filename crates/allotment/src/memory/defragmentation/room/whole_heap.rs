@@ -60,7 +60,7 @@ impl RoomRun {
     ) -> Vec<SurveyedPool> {
         let mut seen = HashSet::new();
         let mut pools = Vec::new();
-        for (index, slot) in allocator.pools.indexed_slots() {
+        for (index, slot) in allocator.settled().indexed_slots() {
             // The blocks of a linear pool take new ranges at their ends only.
             let Some((shards, of_sets)) = slot.heaps_of_sets().filter(|_| !slot.is_linear()) else {
                 continue;
