@@ -120,6 +120,30 @@ fn the_only_region_that_holds_an_aligned_range_may_be_the_first_of_the_block() {
 }
 
 #[test]
+fn what_is_not_found_soon_is_found_piece_by_piece_or_refused() {
+    // An index by address is made up to the hole that fits, past three regions of each cell; of all holes where none does.
+    for (fits, pieces_of_100) in [(Some(1500), 45), (None, 90)] {
+        let mut block = cells(3000, fits);
+        let request = aligned(64, 64);
+        let mut pieces = 0;
+        while !block.prepare(&request, 100) {
+            let range = block.allocate_if_found_soon(request, (), 0).unwrap();
+            assert_eq!(range, None, "after {pieces} pieces");
+            pieces += 1;
+        }
+        assert!((pieces_of_100..=pieces_of_100 + 5).contains(&pieces), "{pieces}");
+        let range = block.allocate_if_found_soon(request, (), 0).unwrap();
+        assert_eq!(range.map(|range| range.offset), fits.map(|fits| fits * 256 + 64));
+        block.check_invariants();
+    }
+    // Where few are aligned wrongly, or another one surely fits, nothing is left for later.
+    let mut few = cells(100, Some(50));
+    assert!(few.prepare(&aligned(64, 64), 0));
+    assert!(few.allocate_if_found_soon(aligned(64, 64), (), 0).unwrap().is_some());
+    assert!(cells(3000, None).allocate_if_found_soon(aligned(20, 64), (), 0).unwrap().is_some());
+}
+
+#[test]
 fn ranges_of_several_alignments_are_found_in_any_order() {
     let [low, middle, high] = [(90, 16, 32), (90, 32, 32), (64, 64, 64)];
     for requests in [[low, middle, high], [high, middle, low], [middle, low, high], [high, low, middle]] {

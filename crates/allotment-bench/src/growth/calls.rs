@@ -38,6 +38,7 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
         row(&format!("request of {what}, {} blocks", args.blocks), requests(args.blocks, size)?);
     }
     row(&format!("first lowest offset, {} ranges", args.ranges), lowest_of_many(args.ranges)?);
+    row(&format!("first refused aligned request, {} ranges", args.ranges), refused_among_many(args.ranges)?);
     Ok(())
 }
 
@@ -206,17 +207,24 @@ fn requests(blocks: u32, size: u64) -> Result<Vec<Duration>, Failure> {
 fn lowest_of_many(ranges: u32) -> Result<Vec<Duration>, Failure> {
     let mut times = Vec::new();
     for _ in 0..3 {
-        let allocator = allocator((u64::from(ranges) * 256).next_power_of_two())?;
-        let all = (0..ranges).map(|_| allocate(&allocator, 256)).collect::<Result<Vec<_>, _>>()?;
-        let (mut kept, mut freed) = (Vec::new(), Vec::new());
-        for (at, allocation) in all.into_iter().enumerate() {
-            if at % 2 == 0 { kept.push(allocation) } else { freed.push(allocation) }
-        }
-        freed.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+        let (allocator, mut kept) = super::every_second_free(ranges)?;
         let options = super::lowest();
         let (time, allocation) = timed(|| allocator.allocate(&Requirements::new(256), &options));
         times.push(time);
         kept.push(allocation.map_err(setup)?);
+        kept.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+    }
+    Ok(times)
+}
+
+/// The first such request of an allocator with one block, in which every second range is free, and none aligned.
+fn refused_among_many(ranges: u32) -> Result<Vec<Duration>, Failure> {
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let (allocator, kept) = super::every_second_free(ranges)?;
+        let (time, refused) = timed(|| super::refused(&allocator));
+        refused?;
+        times.push(time);
         kept.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
     }
     Ok(times)

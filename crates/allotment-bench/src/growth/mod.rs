@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   calls   frame ends with idle pools, operations and frame ends with pools in use, the host memory of a pool, a trim, a
-//!           request among many blocks, the first lowest offset among many ranges
+//!           request among many blocks, the first lowest offset and the first refused aligned request among many ranges
 //!   waits   each report, while another thread allocates and frees
 //!   pieces  small buffers where the API places each at a multiple of 64 KiB, and pieces of larger ones
 //! ```
@@ -19,8 +19,12 @@ use core::fmt::Display;
 use core::time::Duration;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::memory::NewBlocks;
 use allotment::memory::blocks::BlockSizes;
-use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{
+    Alignment, Allocation, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage,
+    Requirements,
+};
 use allotment_suballoc::FitStrategy;
 
 use crate::args::GrowthArgs;
@@ -70,6 +74,35 @@ fn lowest() -> AllocationOptions {
 
 fn allocate(allocator: &Allocator<SimulatedGpu>, size: u64) -> Result<Allocation, Failure> {
     allocator.allocate(&Requirements::new(size), &MemoryUsage::GpuOnly.into()).map_err(setup)
+}
+
+/// The size of a free range of [`every_second_free`], whose offset is a multiple of 512 and 256 more.
+const FREE: u64 = 768;
+
+/// An allocator with one block of at least `ranges`, in which every second one is free, and the others.
+fn every_second_free(ranges: u32) -> Result<(Allocator<SimulatedGpu>, Vec<Allocation>), Failure> {
+    // Full, so that nothing is free behind the last one.
+    let pairs = u64::from(ranges / 2).next_power_of_two();
+    let allocator = allocator(pairs * (256 + FREE))?;
+    let (mut kept, mut freed) = (Vec::new(), Vec::new());
+    for _ in 0..pairs {
+        kept.push(allocate(&allocator, 256)?);
+        freed.push(allocate(&allocator, FREE)?);
+    }
+    freed.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+    Ok((allocator, kept))
+}
+
+/// Asks for a range at an alignment that no free one of [`every_second_free`] has.
+fn refused(allocator: &Allocator<SimulatedGpu>) -> Result<(), Failure> {
+    let mut options = AllocationOptions::from(MemoryUsage::GpuOnly);
+    options.new_blocks = NewBlocks::NeverAllocate;
+    let aligned = Requirements::new(FREE).with_alignment(Alignment::new(512).map_err(setup)?);
+    match allocator.allocate(&aligned, &options) {
+        Err(AllocationError::WouldGrow { .. }) => Ok(()),
+        Err(error) => Err(setup(error)),
+        Ok(_) => Err(setup("a free range is aligned")),
+    }
 }
 
 fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {

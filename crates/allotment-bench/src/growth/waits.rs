@@ -55,37 +55,66 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
         allocator.free(live.swap_remove(at * 3)).map_err(setup)?;
     }
     for (name, report) in REPORTS {
-        let over = AtomicBool::new(false);
-        let (waits, calls) = std::thread::scope(|scope| {
-            let other = scope.spawn(|| waits(&allocator, &over));
-            let began = Instant::now();
-            let mut calls = 0;
-            while began.elapsed() < Duration::from_millis(args.wait_ms.into()) {
-                report(&allocator);
-                calls += 1;
-            }
-            over.store(true, Relaxed);
-            (other.join(), calls)
-        });
-        let mut waits = waits.map_err(|_| Failure::Thread)??;
-        waits.sort_unstable();
-        let at = |part: f64| micros(waits[((waits.len() - 1) as f64 * part) as usize]);
-        let total: Duration = waits.iter().sum();
-        let rate = waits.len() as f64 / total.as_secs_f64() / 1e3;
-        say!("{name:<24} {calls:>10} {:>12.1} {:>12.1} {:>12.3} {rate:>10.0}", at(1.0), at(0.9999), at(0.5));
+        beside(name, &allocator, 512, Duration::from_millis(args.wait_ms.into()), || report(&allocator))?;
     }
-    live.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))
+    live.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+    // Once, since the next request finds the index that the first one made; and while the other thread is at work.
+    let (allocator, kept) = super::every_second_free(args.ranges)?;
+    let half = Duration::from_millis(args.wait_ms.into()) / 2;
+    let once = |call: &dyn Fn()| {
+        std::thread::sleep(half);
+        call();
+        std::thread::sleep(half);
+    };
+    beside("nothing", &allocator, super::FREE, Duration::ZERO, || once(&|| ()))?;
+    beside("first aligned, refused", &allocator, super::FREE, Duration::ZERO, || {
+        once(&|| _ = super::refused(&allocator));
+    })?;
+    kept.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))
+}
+
+/// Prints how long another thread, which allocates and frees `size` bytes, waits while `call` is repeated, once at least.
+fn beside(
+    name: &str,
+    allocator: &Allocator<SimulatedGpu>,
+    size: u64,
+    for_at_least: Duration,
+    call: impl Fn(),
+) -> Result<(), Failure> {
+    let over = AtomicBool::new(false);
+    let (waits, calls) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| waits(allocator, size, &over));
+        let began = Instant::now();
+        let mut calls = 0;
+        while calls == 0 || began.elapsed() < for_at_least {
+            call();
+            calls += 1;
+        }
+        over.store(true, Relaxed);
+        (other.join(), calls)
+    });
+    let mut waits = waits.map_err(|_| Failure::Thread)??;
+    waits.sort_unstable();
+    let at = |part: f64| micros(waits[((waits.len() - 1) as f64 * part) as usize]);
+    let total: Duration = waits.iter().sum();
+    let rate = waits.len() as f64 / total.as_secs_f64() / 1e3;
+    say!("{name:<24} {calls:>10} {:>12.1} {:>12.1} {:>12.3} {rate:>10.0}", at(1.0), at(0.9999), at(0.5));
+    Ok(())
 }
 
 /// Allocates and frees until it is over. Returns how long each pair took.
-fn waits(allocator: &Allocator<SimulatedGpu>, over: &AtomicBool) -> Result<Vec<Duration>, Failure> {
+fn waits(
+    allocator: &Allocator<SimulatedGpu>,
+    size: u64,
+    over: &AtomicBool,
+) -> Result<Vec<Duration>, Failure> {
     // Written to before, so that no page is missing when it counts.
     let mut waits = vec![Duration::MAX; 1 << 22];
     waits.clear();
     // One at least, however late the thread gets a processor.
     while (waits.is_empty() || !over.load(Relaxed)) && waits.len() < waits.capacity() {
         let began = Instant::now();
-        let allocation = allocate(allocator, 512)?;
+        let allocation = allocate(allocator, size)?;
         allocator.free(allocation).map_err(setup)?;
         waits.push(began.elapsed());
     }

@@ -161,9 +161,9 @@ pub(crate) trait Ranges {
     fn find_below(&mut self, _request: &Request, _limit: u64) -> Option<u32> {
         None
     }
-    /// Does a part of the work that the search for the lowest region has to do once, about `regions` regions. Returns `true` if
-    /// nothing is left of it.
-    fn prepare_lowest(&mut self, _request: &Request, _regions: usize) -> bool {
+    /// Does a part of the work that some searches have to do once, about `regions` regions. Returns `true` if nothing is left of it
+    /// for this request.
+    fn prepare(&mut self, _request: &Request, _regions: usize) -> bool {
         true
     }
     /// Splits the range off the free region `index`, which one of the searches returned for this request, and

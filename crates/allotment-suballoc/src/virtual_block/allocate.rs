@@ -89,6 +89,36 @@ impl<T> VirtualBlock<T> {
         }
     }
 
+    /// Allocates a range like [`allocate_if_it_fits`](Self::allocate_if_it_fits) where one is found soon. Returns `None`, and drops
+    /// `data`, also where that would take a look at more than about `regions` regions; the next call goes on from there, as
+    /// [`prepare`](Self::prepare) does. For a caller that tries other blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`allocate_if_it_fits`](Self::allocate_if_it_fits). Nothing has changed.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Alignment, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(1 << 16, Algorithm::Tlsf)?;
+    /// let request = Request::new(100).with_alignment(Alignment::new(256)?);
+    /// assert!(block.allocate_if_found_soon(request, "texture", 1000)?.is_some());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline(never)]
+    pub fn allocate_if_found_soon(
+        &mut self,
+        request: Request,
+        data: T,
+        regions: usize,
+    ) -> Result<Option<Allocation>, AllocateError> {
+        match allocate_quickly(&mut self.engine, &request) {
+            Some(taken) => Ok(Some(self.store(taken, request.size, data))),
+            None if self.prepare(&request, regions) => self.allocate_further_if_it_fits(&request, data),
+            None => Ok(None),
+        }
+    }
+
     #[inline(never)]
     fn allocate_further_if_it_fits(
         &mut self,
@@ -136,25 +166,28 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Does a part of what the next request with [`FitStrategy::LowestOffset`](crate::FitStrategy::LowestOffset) has to do: looks at up to
-    /// `regions` regions that such requests have not looked at yet. Returns `true` if this one is served in O(log n). For a
-    /// block with very many ranges behind a lock that must not be held for as long as a look at all of them takes.
+    /// Does a part of what a request may have to do once in a block with very many free regions: looks at up to `regions` that no such
+    /// request has looked at yet. Returns `true` if the next call of [`allocate`](Self::allocate) for this request looks at few. For a
+    /// block behind a lock that must not be held for as long as a look at all regions takes.
+    ///
+    /// That is so for requests with [`FitStrategy::LowestOffset`](crate::FitStrategy::LowestOffset), and where most regions that are large
+    /// enough for a request are aligned wrongly for it.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Request, FitStrategy, VirtualBlock};
     ///
     /// let mut block = VirtualBlock::new(1 << 20, Algorithm::Tlsf)?;
     /// let request = Request::new(16).with_strategy(FitStrategy::LowestOffset);
-    /// while !block.prepare_lowest(&request, 1000) {
+    /// while !block.prepare(&request, 1000) {
     ///     // Another thread may have the block here.
     /// }
     /// assert_eq!(block.allocate(request, "texture")?.offset, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn prepare_lowest(&mut self, request: &Request, regions: usize) -> bool {
+    pub fn prepare(&mut self, request: &Request, regions: usize) -> bool {
         // A request that is refused looks for nothing.
         self.check_request(request).is_err()
-            || each!(&mut self.engine, ranges => ranges.prepare_lowest(request, regions))
+            || each!(&mut self.engine, ranges => ranges.prepare(request, regions))
     }
 
     /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the

@@ -311,6 +311,10 @@ impl Pair {
         if let Some(room) = self.block.room_for(&request) {
             self.check_size_classes(room);
         }
+        if self.count % 3 == 0 {
+            // A part of an index changes no choice.
+            self.block.prepare(&request, self.count as usize % 16);
+        }
         match self.block.allocate(request, data) {
             Ok(allocation) => {
                 if let Some((holes, room)) = holes {

@@ -1,6 +1,6 @@
 //! What a block asks of its algorithm.
 
-use super::by_address::ByAddress;
+use super::by_address::{ByAddress, MANY};
 use super::nodes::{END, FIRST_GENERATION, LAST, Node, USED};
 use super::search::Search;
 use super::stacks::Choice;
@@ -88,10 +88,11 @@ impl<W: Width> Ranges for Tlsf<W> {
         (alignment.align_up(self.nodes.offset(lowest)) + request.size <= limit).then_some(lowest)
     }
 
-    fn prepare_lowest(&mut self, request: &Request, regions: usize) -> bool {
-        let wanted = (request.size, self.unmet(request.alignment));
-        !self.has_index_of_lowest(wanted.1)
-            || self.by_address.ask_some(&self.nodes, wanted, u64::MAX, regions).is_some()
+    #[inline]
+    fn prepare(&mut self, request: &Request, regions: usize) -> bool {
+        // Few regions are looked at one by one, and without an alignment only some strategies ask an index.
+        let is_simple = request.strategy == FitStrategy::Balanced && self.is_met(request.alignment);
+        is_simple || self.stacks.len() as usize <= MANY || self.prepare_index(request, regions)
     }
 
     #[inline(always)]

@@ -46,6 +46,15 @@ impl<W: Width> Tlsf<W> {
         (self.last != END && self.fits(self.last, size, alignment)).then_some(self.last)
     }
 
+    /// Makes the index that the search for a request would ask, as far as `regions` further regions. Returns `true` if it needs none,
+    /// or no more of it.
+    #[inline(never)]
+    pub(super) fn prepare_index(&mut self, request: &Request, regions: usize) -> bool {
+        let wanted = (request.size, self.unmet(request.alignment));
+        !matches!(self.search(request), Search::Ask)
+            || self.by_address.ask_some(&self.nodes, wanted, u64::MAX, regions).is_some()
+    }
+
     /// Returns the free region that serves a request.
     #[inline(never)]
     pub(super) fn search(&self, request: &Request) -> Search {

@@ -311,7 +311,7 @@ fn an_index_by_address_that_is_made_piece_by_piece_is_right_whatever_changes_in_
     // No hole has so much room but the last, which is behind all others.
     let wanted = Request::new(3000).with_strategy(FitStrategy::LowestOffset);
     let (mut step, mut pieces) = (1_u64, 0);
-    while !tlsf.prepare_lowest(&wanted, 5) {
+    while !tlsf.prepare(&wanted, 5) {
         pieces += 1;
         for _ in 0..3 {
             step = step.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -25,8 +25,17 @@ const FIRST_FIT: u64 = 256 << 10;
 /// are nearly empty.
 const MOST_FITTING: u32 = 32;
 
-/// The ranges that a search for the lowest offset looks at while others wait for the lock: less than 100 µs.
+/// The ranges that a search looks at while others wait for the lock, where it has to look at all: less than 100 µs.
 const AT_ONCE: usize = 1000;
+
+/// How long a search for room may take in each block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Search {
+    /// A block that has to be [prepared](BlockSet::prepare) is passed over, a part of it done: another one may have room.
+    Soon,
+    /// Until it is known which block has room.
+    Whole,
+}
 
 /// The part of a shared block that a search for room reads, contiguous in memory with those of the other blocks.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +132,7 @@ impl<D: Device> BlockSet<D> {
             let at_start = Request { side: StackSide::Lower, ..*request };
             return self.place_in_block(index, &at_start, sizes);
         }
-        self.place_in_shared(request, usable, sizes)
+        self.place_in_shared(request, usable, sizes, Search::Whole)
     }
 
     /// Places a request in a shared block.
@@ -132,6 +141,7 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         usable: UsableBlocks,
         sizes: Sizes,
+        search: Search,
     ) -> Result<Option<PlacedRange>, AllocateError> {
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
             let closest = self.closest_fit(request, usable);
@@ -149,7 +159,10 @@ impl<D: Device> BlockSet<D> {
             if !self.is_usable(block, usable) {
                 continue;
             }
-            let placed = self.place_with(block, sizes, |ranges| ranges.allocate_if_it_fits(*request, ()))?;
+            let placed = self.place_with(block, sizes, |ranges| match search {
+                Search::Soon => ranges.allocate_if_found_soon(*request, (), AT_ONCE),
+                Search::Whole => ranges.allocate_if_it_fits(*request, ()),
+            })?;
             if placed.is_some() {
                 return Ok(placed);
             }
@@ -228,11 +241,23 @@ impl<D: Device> BlockSet<D> {
         assert!(first.is_none_or(|first| found <= first), "{found}, where one of the first has {first:?}");
     }
 
-    /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if
-    /// nothing is left of it.
-    pub(crate) fn prepare_lowest(&mut self, request: &Request) -> bool {
-        let first = self.order.with_room(request.size, 0).and_then(|(_, index)| self.blocks.get_mut(index));
-        first.is_none_or(|block| block.ranges.prepare_lowest(request, AT_ONCE))
+    /// Does a part of what the search for room has to do once in blocks with very many free ranges, up to the first block that has
+    /// room. Returns true if nothing is left of it.
+    pub(crate) fn prepare(&mut self, request: &Request) -> bool {
+        let mut from = 0;
+        while let Some((at, index)) = self.order.with_room(request.size, from) {
+            from = at + 1;
+            let Some(block) = self.blocks.get_mut(index) else { continue };
+            if !block.ranges.prepare(request, AT_ONCE) {
+                return false;
+            }
+            // The bound is at most 1/32 too large.
+            let largest = block.ranges.largest_free_at_most();
+            if largest - largest / 32 >= request.size.saturating_add(request.alignment.get()) {
+                break;
+            }
+        }
+        true
     }
 
     /// Places a request in one block. Returns `None` where the block has no room.

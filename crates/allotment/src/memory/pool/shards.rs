@@ -55,7 +55,7 @@ pub(super) use crate::memory::request::PoolShards;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
-use allotment_suballoc::{Algorithm, FitStrategy};
+use allotment_suballoc::{Algorithm, Alignment, FitStrategy};
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::pool::pools::Pools;
@@ -245,22 +245,23 @@ impl<D: Device> Pools<D> {
         self.with_memory(shards).filter(move |&(pool, _)| pool != but)
     }
 
-    /// Does what the first search for the lowest offset has to do in a block with very many ranges, piece by piece: other
-    /// threads have the lock in between.
-    fn prepare_lowest<'a>(
+    /// Does what the first search for the lowest offset, or for one of an alignment, has to do in blocks with very many ranges, piece
+    /// by piece: other threads have the lock in between.
+    fn prepare<'a>(
         &self,
         mut shard: LockedShard<'a, D>,
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<LockedShard<'a, D>, AllocationError> {
-        if request.options.strategy != FitStrategy::LowestOffset {
+        let searches_by_size = request.options.strategy == FitStrategy::Balanced;
+        if searches_by_size && request.requirements.alignment == Alignment::ONE {
             return Ok(shard);
         }
         loop {
             let LockedShard { index, slot, mut guard } = shard;
             let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
-            if state.sets[set].prepare_lowest(&rounded.request) {
+            if state.sets[set].prepare(&rounded.request) {
                 return Ok(LockedShard { index, slot, guard });
             }
             drop(guard);
@@ -276,7 +277,7 @@ impl<D: Device> Pools<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<LockedShard<'_, D>, AllocationError> {
-        self.prepare_lowest(self.lock_shard(shards)?, set, request)
+        self.prepare(self.lock_shard(shards)?, set, request)
     }
 
     /// Places a request in the existing blocks of the first shard that has room. Returns its index as well.
