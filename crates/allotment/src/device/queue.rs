@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
-use super::DeviceError;
 use super::{BufferCopy, Device, FullImageCopy, ImageCopy, OwnershipTransfer};
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+use super::{DeviceError, QueueKind};
 
 /// A queue, as an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +69,15 @@ impl<D: Device> Default for Submission<'_, D> {
             aliases: false,
         }
     }
+}
+
+/// Returns the queue that binds memory to ranges of buffers: preferably one for copies, which has the least to do that a thread
+/// would wait for.
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+pub(super) fn binding_queue(kinds: &[QueueKind], binds: impl Fn(usize) -> bool) -> Option<QueueIndex> {
+    let binding = kinds.iter().enumerate().filter(|(index, _)| binds(*index));
+    // The cast cannot truncate: there are at most 256 queues.
+    binding.min_by_key(|(_, kind)| **kind != QueueKind::Transfer).map(|(index, _)| QueueIndex(index as u8))
 }
 
 /// Returns an error for waits on a queue that the device does not have, and for waits that could never be

@@ -38,6 +38,7 @@ mod layouts;
 mod lost;
 mod names;
 mod pools;
+mod reserved;
 mod residency;
 mod steady;
 mod tiers;

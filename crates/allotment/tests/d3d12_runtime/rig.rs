@@ -72,8 +72,8 @@ pub(crate) fn device(
     change: impl FnOnce(DeviceDesc) -> DeviceDesc,
 ) -> Result<Device, DeviceError> {
     let desc = DeviceDesc::new(runtime.device(), runtime.adapter())
-        .with_queue(queue(D3D12_COMMAND_LIST_TYPE_DIRECT))
-        .with_queue(queue(D3D12_COMMAND_LIST_TYPE_COPY));
+        .with_queue(runtime.queue(queue(D3D12_COMMAND_LIST_TYPE_DIRECT)))
+        .with_queue(runtime.queue(queue(D3D12_COMMAND_LIST_TYPE_COPY)));
     Device::new(change(desc))
 }
 

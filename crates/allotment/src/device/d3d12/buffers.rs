@@ -6,7 +6,7 @@ use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DE
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
     AddressError, BufferDesc, BufferDevice, BufferViewUses, DescriptionError, DescriptionLimit, DeviceError,
-    MemoryDesc, Requirements, TransferUsage,
+    MemoryDesc, RangeBinding, Requirements, TransferUsage,
 };
 
 /// The description of a buffer, without its width.
@@ -123,6 +123,26 @@ unsafe impl BufferDevice for Device {
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
         self.shared.create_dedicated(info, memory)
+    }
+
+    fn has_reserved_buffers(&self) -> bool {
+        self.shared.binding_queue.is_some()
+    }
+
+    fn create_reserved_buffer(
+        &self,
+        info: &ResourceInfo<'_>,
+    ) -> Result<(ID3D12Resource, Requirements), DeviceError> {
+        self.shared.reserved_buffer(info)
+    }
+
+    unsafe fn bind_ranges(
+        &self,
+        buffer: &ID3D12Resource,
+        ranges: &[RangeBinding<Memory>],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.bind_ranges(buffer, ranges) }
     }
 
     unsafe fn destroy_buffer(&self, buffer: ID3D12Resource) {

@@ -10,6 +10,7 @@
 //! | memory that is not zeroed | options 7 | zeroed |
 //! | priorities | `ID3D12Device1` | ignored |
 //! | texels that the CPU copies into textures | cache-coherent UMA, [asked for](DeviceDesc::with_host_written_textures) | staged |
+//! | reserved buffers ([expandable ones](crate::memory::ExpandableBuffer)) | tiled resources, and a queue | refused |
 //! | initial layouts, castable formats | `ID3D12Device10`, `12` | refused |
 //! | large descriptor heaps | as large as options 19 report | 1,000,000 views, 2048 samplers |
 //!
@@ -70,6 +71,7 @@ mod options;
 mod properties;
 mod queues;
 mod requirements;
+mod reserved;
 mod residency;
 mod resources;
 
@@ -82,6 +84,7 @@ use windows::Win32::Graphics::Dxgi::*;
 
 use super::budget::Budgets;
 use super::ledger::Ledger;
+use super::queue::binding_queue;
 use super::{
     DescriptionLimit, DescriptorLimits, DeviceError, DeviceProperties, MemoryHeapIndex, QueueIndex,
     TimelinePoint, TimelineValue,
@@ -284,6 +287,8 @@ struct Shared {
     budgets: Budgets,
     paging: Mutex<Paging>,
     queues: Queues,
+    /// The queue that maps heaps to reserved buffers, if the device has them.
+    binding_queue: Option<QueueIndex>,
 }
 
 impl Device {
@@ -319,11 +324,13 @@ impl Device {
         let (mut properties, classes) =
             properties::describe(&raw, &adapter, &features, host_copies.is_some(), &custom_heaps)?;
         properties.queues = properties::queue_kinds(&queues)?;
+        let binding_queue = binding_queue(&properties.queues, |_| features.tiled_resources);
         let shared = Shared {
             ledger: Ledger::new(&properties),
             budgets: Budgets::default(),
             paging: Mutex::new(Paging::new(&raw)?),
             queues: Queues::new(&raw, queues)?,
+            binding_queue,
             descriptor_limits: descriptors::limits(&raw, &features),
             // Older runtimes do not know the flag, and refuse it.
             skips_zeroing: zeroing == Zeroing::WhereNeeded && features.not_zeroed,

@@ -82,6 +82,8 @@ pub(super) struct Features {
     pub(super) coherent_uma: bool,
     pub(super) gpu_upload: bool,
     pub(super) not_zeroed: bool,
+    /// Whether buffers can have addresses without memory.
+    pub(super) tiled_resources: bool,
     pub(super) tight_alignment: bool,
     pub(super) enhanced_barriers: bool,
     /// The maximum size of a resource in bytes.
@@ -168,6 +170,7 @@ impl Features {
             coherent_uma: architecture.UMA.as_bool() && architecture.CacheCoherentUMA.as_bool(),
             gpu_upload: upload.GPUUploadHeapSupported.as_bool(),
             not_zeroed,
+            tiled_resources: options.TiledResourcesTier != D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED,
             tight_alignment: tight_alignment_tier > 0,
             enhanced_barriers: barriers.EnhancedBarriersSupported.as_bool(),
             max_resource_size: 1 << bits,

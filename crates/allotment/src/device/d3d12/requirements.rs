@@ -26,30 +26,9 @@ impl Shared {
         &self,
         info: &ResourceInfo<'_>,
     ) -> Result<(D3D12_RESOURCE_DESC, Requirements), DeviceError> {
-        // The API's description has fewer bits for some numbers, so broken rules were noted before the conversion.
-        if let Some(rule) = info.broken {
-            return Err(rule.into());
-        }
+        self.check_description(info)?;
         let mut desc = info.desc;
         let target = desc.Flags.0 & TARGETS.0 != 0;
-        if info.has_clear_value() && (info.is_buffer() || !target) {
-            // Only render targets and depth buffers can be cleared.
-            return Err(DescriptionError::ClearValue.into());
-        }
-        if !info.castable().is_empty() && !info.has_initial_layout() {
-            // The creation functions with states have no parameter for castable formats.
-            return Err(DescriptionError::CastableFormats.into());
-        }
-        // Each of the three checks what the runtime does not promise to check itself.
-        if info.is_buffer() {
-            self.check_buffer(&desc)?;
-        } else if info.unchecked {
-            // What a typeless format supports is not what its views do.
-            let typed = D3D12_RESOURCE_DESC { Format: info.typed.unwrap_or(desc.Format), ..desc };
-            self.check_image(&typed, info.is_cube)?;
-        } else {
-            images::check_extent(&desc)?;
-        }
         let allocation = self.at_smallest_alignment(info, &mut desc)?;
         let class = if info.is_buffer() {
             ResourceClasses::BUFFERS
@@ -74,6 +53,35 @@ impl Shared {
             kind: if info.is_buffer() { ResourceKind::Buffer } else { images::kind(info) },
         };
         Ok((desc, requirements))
+    }
+
+    /// Returns an error for a description of which the library knows that the device has no such resource.
+    pub(super) fn check_description(&self, info: &ResourceInfo<'_>) -> Result<(), DeviceError> {
+        // The API's description has fewer bits for some numbers, so broken rules were noted before the conversion.
+        if let Some(rule) = info.broken {
+            return Err(rule.into());
+        }
+        let desc = &info.desc;
+        let target = desc.Flags.0 & TARGETS.0 != 0;
+        if info.has_clear_value() && (info.is_buffer() || !target) {
+            // Only render targets and depth buffers can be cleared.
+            return Err(DescriptionError::ClearValue.into());
+        }
+        if !info.castable().is_empty() && !info.has_initial_layout() {
+            // The creation functions with states have no parameter for castable formats.
+            return Err(DescriptionError::CastableFormats.into());
+        }
+        // Each of the three checks what the runtime does not promise to check itself.
+        if info.is_buffer() {
+            self.check_buffer(desc)?;
+        } else if info.unchecked {
+            // What a typeless format supports is not what its views do.
+            let typed = D3D12_RESOURCE_DESC { Format: info.typed.unwrap_or(desc.Format), ..*desc };
+            self.check_image(&typed, info.is_cube)?;
+        } else {
+            images::check_extent(desc)?;
+        }
+        Ok(())
     }
 
     /// Returns size and alignment, and sets the selected alignment in `desc`.

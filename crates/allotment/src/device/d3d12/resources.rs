@@ -294,6 +294,35 @@ impl Shared {
         }
     }
 
+    /// Creates a reserved resource: addresses without memory.
+    pub(super) fn create_reserved(&self, info: &ResourceInfo<'_>) -> Result<ID3D12Resource, DeviceError> {
+        let clear_value = info.clear_value.map(ClearValue::raw);
+        let clear_value = clear_value.as_ref().map(core::ptr::from_ref);
+        match info.initial {
+            Initial::State(state) => create(|resource| {
+                // SAFETY: the device is live, and the runtime checks the description.
+                unsafe { self.raw.CreateReservedResource(&info.desc, state, clear_value, resource) }
+            }),
+            Initial::Layout(layout) => {
+                let device = self.layout_device()?;
+                let (session, castable) = (None::<&ID3D12ProtectedResourceSession>, Some(info.castable));
+                create(|resource| {
+                    // SAFETY: as above.
+                    unsafe {
+                        device.CreateReservedResource2(
+                            &info.desc,
+                            layout,
+                            clear_value,
+                            session,
+                            castable,
+                            resource,
+                        )
+                    }
+                })
+            }
+        }
+    }
+
     /// Creates a resource with dedicated memory: a committed resource if the CPU cannot map the memory. Of a
     /// committed buffer only its own width can be mapped, but memory must be mappable as a whole, so a mappable
     /// buffer is placed in a heap of its own.

@@ -91,6 +91,7 @@ pub use supported::{FeatureStructure, Supported};
 
 use super::budget::Budgets;
 use super::ledger::Ledger;
+use super::queue::binding_queue;
 use buffer_classes::BufferClasses;
 use buffers::Addresses;
 use desc::NEEDS_VULKAN_1_1;
@@ -216,9 +217,9 @@ impl Device {
         let kinds = properties::family_kinds(&of_families);
         properties.queues = properties::queue_kinds(&queues, &kinds)?;
         let any_box = |family| properties::copies_any_box(&of_families, family);
-        let binding_queue = reserved::binding_queue(&queues, &properties.queues, |family| {
+        let binding_queue = binding_queue(&properties.queues, |queue| {
             enabled.contains(EnabledFeatures::SPARSE_BUFFERS)
-                && properties::binds_ranges(&of_families, family)
+                && properties::binds_ranges(&of_families, queues[queue].1)
         });
         let mut families: Vec<u32> = queues.iter().map(|&(_, family)| family).collect();
         // Vulkan requires the families of concurrent sharing to be unique.

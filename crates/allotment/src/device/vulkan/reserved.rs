@@ -9,19 +9,8 @@ use ash::vk;
 
 use super::resources::Bindable as _;
 use super::{BufferInfo, Shared, refused};
-use crate::device::{DescriptionLimit, DeviceError, QueueIndex, QueueKind, RangeBinding, Requirements};
+use crate::device::{DescriptionLimit, DeviceError, RangeBinding, Requirements};
 use crate::sync::locked;
-
-/// Returns the queue that binds memory: preferably one for copies, which has the least to do that a thread would wait for.
-pub(super) fn binding_queue(
-    queues: &[(vk::Queue, u32)],
-    kinds: &[QueueKind],
-    binds: impl Fn(u32) -> bool,
-) -> Option<QueueIndex> {
-    let all = (0..).map(QueueIndex).zip(queues.iter().zip(kinds));
-    let binding = all.filter(|(_, (of_queue, _))| binds(of_queue.1));
-    binding.min_by_key(|(_, (_, kind))| **kind != QueueKind::Transfer).map(|(index, _)| index)
-}
 
 /// The addresses of the reserved buffers of a device that are alive.
 #[derive(Debug)]

@@ -472,15 +472,15 @@ impl<D: Device> Clone for ExpandableBuffer<D> {
 
 impl<D: Device> ExpandableBuffer<D> {
     /// Creates a buffer with as many bytes of addresses as the description's size says, rounded up to pages of 2 MiB, and memory
-    /// for one page. Addresses cost nothing on the GPU; devices limit them (`sparseAddressSpaceSize`, 2^40 bytes on
-    /// Direct3D 12) for all such buffers together. Where memory is, the options say. The CPU reaches none of it: bytes go through
+    /// for one page. Addresses cost nothing on the GPU; devices limit them: Vulkan those of all such buffers together
+    /// (`sparseAddressSpaceSize`), Direct3D 12 those of each (`MaxGPUVirtualAddressBitsPerResource`). Where memory is, the options say. The CPU reaches none of it: bytes go through
     /// queues.
     ///
     /// # Errors
     ///
     /// [`ResourceError::Device`] with [`DeviceError::Unsupported`] where the device has no such buffers, or binds no pages of
     /// 2 MiB; with [`ReservedAddresses`](crate::device::DescriptionLimit::ReservedAddresses) where all of them together would
-    /// have more addresses than the device allows; or where the driver refused. [`ResourceError::Allocation`] for the first
+    /// have more addresses than the device allows, or another limit where this one alone would; or where the driver refused. [`ResourceError::Allocation`] for the first
     /// page. Neither a buffer nor memory is left behind.
     #[track_caller]
     pub fn new(

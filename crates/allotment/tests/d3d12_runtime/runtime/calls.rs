@@ -11,6 +11,7 @@ pub(crate) enum Call {
     Heap(D3D12_HEAP_DESC),
     Placed { heap: D3D12_HEAP_DESC, heap_id: usize, offset: u64, resource: Made },
     Committed { properties: D3D12_HEAP_PROPERTIES, flags: D3D12_HEAP_FLAGS, resource: Made },
+    Reserved(Made),
     Priority(Vec<(usize, D3D12_RESIDENCY_PRIORITY)>),
     Evict(Vec<usize>),
     MakeResident(Vec<usize>),

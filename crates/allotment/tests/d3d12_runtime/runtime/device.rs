@@ -157,6 +157,19 @@ macro_rules! first_interface {
                 hand_out(&made, iid, resource)
             }
 
+            fn CreateReservedResource(
+                &self,
+                desc: *const D3D12_RESOURCE_DESC,
+                state: D3D12_RESOURCE_STATES,
+                clear_value: *const D3D12_CLEAR_VALUE,
+                iid: *const GUID,
+                resource: *mut *mut c_void,
+            ) -> Result<()> {
+                let desc = read!(desc).ok_or(E_POINTER)?;
+                let wanted = describe(*desc, Begins::State(state), read!(clear_value), &[]);
+                hand_out(&self.runtime.create_reserved(wanted)?, iid, resource)
+            }
+
             fn CreateSharedHandle(
                 &self,
                 object: Ref<'_, ID3D12DeviceChild>,
@@ -248,7 +261,6 @@ macro_rules! first_interface {
                 fn CreateSampler(*const D3D12_SAMPLER_DESC, &D3D12_CPU_DESCRIPTOR_HANDLE);
                 fn CopyDescriptors(u32, *const D3D12_CPU_DESCRIPTOR_HANDLE, *const u32, u32, *const D3D12_CPU_DESCRIPTOR_HANDLE, *const u32, D3D12_DESCRIPTOR_HEAP_TYPE);
                 fn CopyDescriptorsSimple(u32, &D3D12_CPU_DESCRIPTOR_HANDLE, &D3D12_CPU_DESCRIPTOR_HANDLE, D3D12_DESCRIPTOR_HEAP_TYPE);
-                fn CreateReservedResource(*const D3D12_RESOURCE_DESC, D3D12_RESOURCE_STATES, *const D3D12_CLEAR_VALUE, *const GUID, *mut *mut c_void) -> Result<()>;
                 fn OpenSharedHandleByName(&PCWSTR, u32) -> Result<HANDLE>;
                 fn GetDeviceRemovedReason() -> Result<()>;
                 fn CreateQueryHeap(*const D3D12_QUERY_HEAP_DESC, *const GUID, *mut *mut c_void) -> Result<()>;
@@ -398,8 +410,21 @@ impl ID3D12Device10_Impl for NewDevice_Impl {
         hand_out(&made, iid, resource)
     }
 
-    unused! {
-        fn CreateReservedResource2(*const D3D12_RESOURCE_DESC, D3D12_BARRIER_LAYOUT, *const D3D12_CLEAR_VALUE, Ref<'_, ID3D12ProtectedResourceSession>, u32, *const DXGI_FORMAT, *const GUID, *mut *mut c_void) -> Result<()>;
+    fn CreateReservedResource2(
+        &self,
+        desc: *const D3D12_RESOURCE_DESC,
+        layout: D3D12_BARRIER_LAYOUT,
+        clear_value: *const D3D12_CLEAR_VALUE,
+        _: Ref<'_, ID3D12ProtectedResourceSession>,
+        castable: u32,
+        formats: *const DXGI_FORMAT,
+        iid: *const GUID,
+        resource: *mut *mut c_void,
+    ) -> Result<()> {
+        let desc = read!(desc).ok_or(E_POINTER)?;
+        let formats = list!(formats, castable);
+        let wanted = describe(*desc, Begins::Layout(layout), read!(clear_value), formats);
+        hand_out(&self.runtime.create_reserved(wanted)?, iid, resource)
     }
 }
 

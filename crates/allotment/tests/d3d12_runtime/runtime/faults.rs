@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     CreateHeap,
     CreatePlacedResource,
     CreateCommittedResource,
+    CreateReservedResource,
     CreateFence,
     CreateDescriptorHeap,
     CreateCommandAllocator,

@@ -33,6 +33,11 @@ impl Runtime {
                 // SAFETY: the machine's runtime has just written the structure of this feature there.
                 let options = unsafe { &mut *data.cast::<D3D12_FEATURE_DATA_D3D12_OPTIONS>() };
                 options.ResourceHeapTier = config.tier;
+                options.TiledResourcesTier = if config.tiled {
+                    D3D12_TILED_RESOURCES_TIER_1
+                } else {
+                    D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED
+                };
                 Ok(())
             }
             D3D12_FEATURE_ARCHITECTURE => answer(

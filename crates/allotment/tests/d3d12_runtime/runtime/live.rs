@@ -21,6 +21,8 @@ pub(super) enum What {
     Heap(D3D12_HEAP_DESC),
     Placed,
     DescriptorHeap,
+    /// So many tiles.
+    Reserved(u64),
     /// In heaps of these properties, and how large.
     Committed(D3D12_HEAP_PROPERTIES, u64),
 }
@@ -32,6 +34,7 @@ pub(crate) struct Counts {
     pub(crate) placed: u32,
     pub(crate) committed: u32,
     pub(crate) descriptor_heaps: u32,
+    pub(crate) reserved: u32,
 }
 
 /// Returns the COM identity of an object: one address, by whichever interface.
@@ -56,11 +59,15 @@ impl Runtime {
     }
 
     /// Lets go of what is dead.
-    fn bury(&self) {
+    pub(super) fn bury(&self) {
         let mut state = self.state();
         let (alive, dead): (Vec<_>, Vec<_>) =
             core::mem::take(&mut state.live).into_iter().partition(|live| references(&live.object) > 1);
         state.live = alive;
+        state.mappings.retain(|(resource, _), _| !dead.iter().any(|dead| dead.id == *resource));
+        if state.mappings.values().any(|(heap, _)| dead.iter().any(|dead| dead.id == *heap)) {
+            state.validation_errors.push("a heap is gone that is mapped to a buffer".into());
+        }
         drop(state);
         drop(dead);
     }
@@ -74,6 +81,15 @@ impl Runtime {
         })
     }
 
+    /// How many tiles a reserved resource has.
+    pub(super) fn tiles_of(&self, resource: &ID3D12Resource) -> Option<u64> {
+        let wanted = id(resource);
+        self.state().live.iter().find_map(|live| match live.what {
+            What::Reserved(tiles) if live.id == wanted => Some(tiles),
+            _ => None,
+        })
+    }
+
     /// How many heaps and resources are alive.
     pub(crate) fn live(&self) -> Counts {
         self.bury();
@@ -82,6 +98,7 @@ impl Runtime {
             match live.what {
                 What::Heap(_) => counts.heaps += 1,
                 What::Placed => counts.placed += 1,
+                What::Reserved(_) => counts.reserved += 1,
                 What::DescriptorHeap => counts.descriptor_heaps += 1,
                 What::Committed(..) => counts.committed += 1,
             }
@@ -97,7 +114,7 @@ impl Runtime {
             let (properties, size) = match &live.what {
                 What::Heap(desc) => (desc.Properties, desc.SizeInBytes),
                 What::Committed(properties, size) => (*properties, *size),
-                What::Placed | What::DescriptorHeap => continue,
+                What::Placed | What::Reserved(_) | What::DescriptorHeap => continue,
             };
             bytes[self.segment_group(&properties)] += size;
         }

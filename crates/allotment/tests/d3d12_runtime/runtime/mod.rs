@@ -1,7 +1,7 @@
 //! A Direct3D 12 runtime and an adapter that tests can shape, over the machine's own.
 //!
-//! Only the device and the adapter are objects of this folder's; heaps, resources, fences, queues and lists
-//! are the machine's, made by its device at the bidding of ours, so they can be handed to each other.
+//! Only the device, the adapter and queues are objects of this folder's; heaps, resources, fences and lists are the
+//! machine's, made by its device at the bidding of ours, so they can be handed to each other.
 
 mod adapter;
 pub(crate) mod calls;
@@ -13,7 +13,9 @@ mod fence;
 mod forward;
 pub(crate) mod live;
 mod objects;
+mod queue;
 mod sizes;
+mod tiles;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) enhanced_barriers: bool,
     /// Views and samplers that a heap can have, those along with static ones; `None` where it is not supported.
     pub(crate) descriptors: Option<[u32; 2]>,
+    /// Buffers with addresses and no memory.
+    pub(crate) tiled: bool,
     /// Interfaces up to `ID3D12Device12`, rather than `ID3D12Device` alone.
     pub(crate) interfaces: Interfaces,
     /// Bytes of the adapter's memory, and of the system's.
@@ -74,6 +78,7 @@ impl Config {
             not_zeroed: false,
             enhanced_barriers: false,
             descriptors: None,
+            tiled: false,
             interfaces: Interfaces::First,
             sizes: [8 << 30, 16 << 30],
         }
@@ -88,6 +93,7 @@ impl Config {
             not_zeroed: true,
             enhanced_barriers: true,
             descriptors: Some([1 << 20, 4000]),
+            tiled: true,
             interfaces: Interfaces::UpTo12,
             ..Self::oldest()
         }
@@ -126,6 +132,7 @@ struct State {
     validation_errors: Vec<String>,
     faults: Faults,
     live: Vec<Live>,
+    mappings: tiles::Mappings,
     /// The usage of both segment groups by other code of the process, and their budgets.
     elsewhere: [u64; 2],
     budgets: Option<[u64; 2]>,
@@ -156,6 +163,11 @@ impl Runtime {
     /// The device that the backend gets.
     pub(crate) fn device(self: &Arc<Self>) -> ID3D12Device {
         device::device(self)
+    }
+
+    /// A queue of the machine's as the backend gets it.
+    pub(crate) fn queue(self: &Arc<Self>, below: ID3D12CommandQueue) -> ID3D12CommandQueue {
+        queue::queue(self, below)
     }
 
     /// The adapter that the backend gets.

@@ -138,7 +138,7 @@ impl Runtime {
         Ok(resource)
     }
 
-    fn commit_below(
+    pub(super) fn commit_below(
         &self,
         properties: &D3D12_HEAP_PROPERTIES,
         wanted: &Made,
