@@ -12,7 +12,7 @@ use allotment::memory::preview::AllocationPreview;
 use allotment::memory::{
     BudgetPolicy, BufferPieces, CreatePoolError, Dedicated, ExpandableBuffer, NewBlocks,
 };
-use allotment::{Alignment, Allocation, AllocationError, MemoryUsage, PoolDesc, Requirements};
+use allotment::{Alignment, Allocation, AllocationError, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{
     AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, small_blocks,
@@ -552,6 +552,35 @@ fn an_expandable_buffer_that_is_gone_with_its_pieces_makes_room_for_another_reso
 }
 
 #[test]
+fn pages_of_an_expandable_buffer_ahead_of_demand_free_nothing_of_others() {
+    let device = SimulatedGpu::new(profile("discrete-no-bar"));
+    let mut limited = AllocatorDesc::default();
+    limited.heap_limits = vec![(MemoryHeapIndex(0), 321 * MIB)];
+    let gpu = Gpu::new(device.clone(), GpuDesc::default().with_allocator(limited)).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("expandable");
+    let others = gpu.allocator().create_pool(fixed_pool(DEVICE_TYPE, 4 * MIB)).unwrap();
+    drop(gpu.create_buffer(&BufferDesc::new(MIB), &options.clone().with_pool(&others)).unwrap());
+    gpu.wait_idle().unwrap();
+    gpu.reclaim();
+    let bytes = || gpu.allocator().statistics().block_bytes;
+    let idle = bytes();
+    assert_eq!(idle, 4 * MIB, "a block that nobody uses");
+    let whole = ExpandableBuffer::new(gpu.memory(), BufferDesc::new(GIB), options).unwrap();
+    let first = whole.create(318 * MIB - idle, Alignment::ONE).unwrap();
+    assert_eq!(bytes(), 318 * MIB);
+    // A page, and one ahead of demand that the limit does not allow.
+    let second = whole.create(2 * MIB, Alignment::ONE).unwrap();
+    assert_eq!(bytes(), 320 * MIB, "the block is still there");
+    // What is needed now takes it.
+    let third = whole.create(2 * MIB, Alignment::ONE).unwrap();
+    assert_eq!((bytes(), whole.statistics().memory_bytes), (322 * MIB - idle, 322 * MIB - idle));
+    drop((first, second, third, whole));
+    gpu.allocator().destroy_pool(others).unwrap();
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
 fn what_the_gpu_still_uses_is_not_destroyed_and_nothing_waits_for_it() {
     let mut small = profile("discrete-no-bar");
     small.heaps[0].size = 64 * MIB;
@@ -653,9 +682,8 @@ fn a_dropped_deletion_queue_does_not_make_a_request_wait() {
     use allotment::memory::OwningAllocator;
     let device = SimulatedGpu::new(profile(DISCRETE));
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
-    let allocator = std::sync::Arc::new(
-        allotment::Allocator::new(device.clone(), allotment::AllocatorDesc::default()).unwrap(),
-    );
+    let allocator =
+        std::sync::Arc::new(allotment::Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
     let queue = DeletionQueue::new(&tracker);
     let memory = OwningAllocator::new(&allocator, &queue).unwrap();
     let options = MemoryUsage::GpuOnly.with_name("mesh");

@@ -337,10 +337,11 @@ fn refusals_say_what_is_missing() {
     let whole = expandable(&gpu, 1 << 30);
     let calls = small.usage().allocate_calls;
     let refused = whole.create(65 * MIB, Alignment::ONE).unwrap_err();
-    let ResourceError::Allocation(AllocationError::TooLarge { size, limit, .. }) = refused else {
+    let ResourceError::Allocation(AllocationError::TooLargeForHeap { requested, heap_size, .. }) = refused
+    else {
         panic!("{refused}")
     };
-    assert_eq!((size, limit), (65 * MIB, 64 * MIB));
+    assert_eq!((requested, heap_size), (65 * MIB, 64 * MIB));
     assert_eq!(small.usage().allocate_calls, calls, "nothing is allocated for it");
 
     // Pages that are larger than those of the library.
@@ -357,6 +358,37 @@ fn refusals_say_what_is_missing() {
     let without = Gpu::new(SimulatedGpu::new(profile), GpuDesc::default()).unwrap();
     let refused = ExpandableBuffer::new(without.memory(), BufferDesc::new(16 * MIB), options()).unwrap_err();
     assert!(matches!(refused, ResourceError::Device { source: DeviceError::Unsupported, .. }), "{refused}");
+}
+
+#[test]
+fn a_device_that_was_lost_while_it_bound_memory_binds_no_more_and_keeps_what_it_was_about_to_bind() {
+    let rig = rig();
+    let whole = expandable(&rig.gpu, 1 << 30);
+    let [first, second] = [6, 6].map(|mib| whole.create(mib * MIB, Alignment::ONE).unwrap());
+    drop(first);
+    settle(&rig.gpu);
+    // The first call allocates memory, the second binds it.
+    rig.device.fail_call(2, DeviceError::Lost);
+    let lost = |refused: ResourceError| {
+        let is_lost = matches!(refused, ResourceError::Device { source: DeviceError::Lost, .. });
+        assert!(is_lost && refused.name() == Some("tensors"), "{refused}");
+    };
+    lost(whole.create(12 * MIB, Alignment::ONE).unwrap_err());
+    rig.device.clear_faults();
+    let left = rig.device.usage();
+    lost(whole.create(12 * MIB, Alignment::ONE).unwrap_err());
+    lost(whole.trim().unwrap_err());
+    assert_eq!(rig.device.usage().bind_calls, left.bind_calls, "the driver is not asked again");
+    // Where memory is known to be, pieces are as before.
+    let third = whole.create(MIB, Alignment::ONE).unwrap();
+    for (piece, mark) in [(&second, 2), (&third, 3)] {
+        write(&rig.gpu, piece, mark);
+        check(&rig.gpu, piece, mark);
+    }
+    drop((second, third, whole));
+    settle(&rig.gpu);
+    assert_eq!(own_allocations(&rig.gpu), 0);
+    assert_eq!(rig.device.validation_errors(), [""; 0]);
 }
 
 #[test]

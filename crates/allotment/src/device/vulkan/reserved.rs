@@ -1,9 +1,12 @@
 //! Reserved buffers: sparse buffers with unbound ranges.
 
+use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
 use ash::vk;
 
@@ -11,6 +14,12 @@ use super::resources::Bindable as _;
 use super::{BufferInfo, Shared, refused};
 use crate::device::{DescriptionLimit, DeviceError, RangeBinding, Requirements};
 use crate::sync::locked;
+
+/// How long a driver may refuse to wait: as long as a device that is dropped waits for its queues.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two attempts to wait.
+const NEXT_WAIT: Duration = Duration::from_millis(1);
 
 /// The addresses of the reserved buffers of a device that are alive.
 #[derive(Debug)]
@@ -130,20 +139,40 @@ impl Shared {
             unsafe { self.raw.queue_bind_sparse(*queue, &info, fence.fence) }.map_err(refused)?;
         }
         // Not under the queue's lock: other threads may submit meanwhile.
-        loop {
-            // SAFETY: the fence is of this device.
-            match unsafe { self.raw.wait_for_fences(&[fence.fence], true, u64::MAX) } {
-                Ok(()) => return Ok(()),
-                Err(vk::Result::ERROR_DEVICE_LOST) => return Err(DeviceError::Lost),
-                // The queue binds all the same: an error would say that it does not.
-                Err(_) => thread::yield_now(),
+        // SAFETY: the fence is of this device.
+        let wait = || unsafe { self.raw.wait_for_fences(&[fence.fence], true, u64::MAX) };
+        reach(wait, PATIENCE).map_err(|error| {
+            if error != vk::Result::ERROR_DEVICE_LOST {
+                // The queue may still signal it.
+                mem::forget(fence);
             }
+            // The queue binds all the same, but when cannot be observed any more.
+            DeviceError::Lost
+        })
+    }
+}
+
+/// Waits until a queue has bound what it was given. An error of the wait does not end it, since the queue binds all the same, unless
+/// the device is lost or there is nothing but errors for as long as `patience`.
+fn reach(wait: impl Fn() -> Result<(), vk::Result>, patience: Duration) -> Result<(), vk::Result> {
+    let mut failing = None;
+    loop {
+        match wait() {
+            Err(error) if error != vk::Result::ERROR_DEVICE_LOST => {
+                if failing.get_or_insert_with(Instant::now).elapsed() >= patience {
+                    return Err(error);
+                }
+                thread::sleep(NEXT_WAIT);
+            }
+            reached => return reached,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use ash::vk::Handle as _;
 
     use super::*;
@@ -166,6 +195,23 @@ mod tests {
         assert_eq!(addresses.remove(first), 60);
         addresses.give_back(60);
         addresses.take(100).unwrap();
+    }
+
+    #[test]
+    fn a_wait_that_fails_is_tried_again_and_not_for_ever() {
+        let failing = |times: u32, error| {
+            let calls = Cell::new(0);
+            let wait = || {
+                calls.set(calls.get() + 1);
+                if calls.get() <= times { Err(error) } else { Ok(()) }
+            };
+            (reach(wait, Duration::from_millis(20)), calls.get())
+        };
+        let (short, lost) = (vk::Result::ERROR_OUT_OF_HOST_MEMORY, vk::Result::ERROR_DEVICE_LOST);
+        assert_eq!(failing(0, short), (Ok(()), 1));
+        assert_eq!(failing(2, short), (Ok(()), 3));
+        assert_eq!(failing(1, lost), (Err(lost), 1));
+        assert_eq!(failing(u32::MAX, short).0, Err(short));
     }
 
     #[test]

@@ -139,6 +139,23 @@ impl<D: Device> Allocator<D> {
         Ok(allocation)
     }
 
+    /// Allocates memory that nobody needs yet, of the type that suits best: within the budget, and without freeing anything for it.
+    #[inline(never)]
+    #[track_caller]
+    pub(in crate::memory) fn allocate_ahead(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<Allocation, AllocationError> {
+        let mut options = options.clone();
+        options.budget = BudgetPolicy::WithinBudget;
+        let request = AllocationRequest::new(requirements, &options);
+        let request = AllocationRequest { ahead: true, best_type_only: true, ..request };
+        let allocation = self.allocate_for_request(&request)?;
+        self.note_call_site(allocation.id());
+        Ok(allocation)
+    }
+
     /// Does what [`allocate_quickly`](Self::allocate_quickly) does, in one function for all callers.
     #[inline(never)]
     fn allocate_small(&self, requirements: &Requirements, options: &AllocationOptions) -> Option<QuickPlace> {

@@ -59,9 +59,9 @@ impl<D: Device> Allocator<D> {
             Err(refused) if refused.falls_through() => refused,
             done => return done,
         };
-        let free_idle_for = |refused| {
-            self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused), source.terms.budget)
-        };
+        let idle = if source.terms.ahead { IdleBlocks::Keep } else { IdleBlocks::Free };
+        let free_idle_for =
+            |refused| self.free_idle_for(&idle, (source.memory_type, refused), source.terms.budget);
         let again = if free_idle_for(refused) {
             // Anew, since the figures may allow a larger block now.
             attempt(sizes, refused)

@@ -50,11 +50,13 @@ pub(crate) struct Terms {
     pub(crate) budget: BudgetPolicy,
     pub(crate) mapping: Mapping,
     pub(crate) remembered: Remembered,
+    /// It is more than is needed now.
+    pub(crate) ahead: bool,
 }
 
 impl From<BudgetPolicy> for Terms {
     fn from(budget: BudgetPolicy) -> Self {
-        Self { budget, mapping: Mapping::OnDemand, remembered: Remembered::Holds }
+        Self { budget, mapping: Mapping::OnDemand, remembered: Remembered::Holds, ahead: false }
     }
 }
 
@@ -168,7 +170,7 @@ impl Refusals {
         &self,
         memory_type: MemoryTypeIndex,
         size: u64,
-        Terms { budget, mapping, remembered }: Terms,
+        Terms { budget, mapping, remembered, .. }: Terms,
         now: Changes,
     ) -> Refused {
         let of = self.of(memory_type).filter(|_| remembered == Remembered::Holds);

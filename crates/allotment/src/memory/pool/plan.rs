@@ -279,7 +279,7 @@ impl<D: Device> PoolState<D> {
     /// Returns on what terms a request wants memory.
     pub(super) fn terms(&self, request: &AllocationRequest<'_>) -> Terms {
         let budget = self.budget_policy(request.options.budget);
-        Terms { budget, mapping: request.mapping(), remembered: request.remembered }
+        Terms { budget, mapping: request.mapping(), remembered: request.remembered, ahead: request.ahead }
     }
 
     /// Returns where the memory for a request comes from.

@@ -389,6 +389,8 @@ pub(crate) struct AllocationRequest<'a> {
     pub mapped_blocks_only: bool,
     /// The memory is allocated together with its resource, or with options of the API.
     pub with_resource: bool,
+    /// The memory is more than is needed now: no idle block of others is freed for it.
+    pub ahead: bool,
     pub moves: Moves,
 }
 
@@ -458,6 +460,7 @@ impl<'a> AllocationRequest<'a> {
             remembered: Remembered::Holds,
             mapped_blocks_only: false,
             with_resource: false,
+            ahead: false,
             moves: Moves::of(options),
         }
     }

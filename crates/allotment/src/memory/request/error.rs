@@ -44,14 +44,24 @@ pub enum AllocationError {
         /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// The size is above 2^48 bytes, or above what one memory object of the device can have; of a piece of an [expandable
-    /// buffer](crate::memory::ExpandableBuffer), above what a heap has.
+    /// The size is above 2^48 bytes, or above what one memory object of the device can have
+    /// ([`Limits::max_allocation_size`](crate::device::Limits::max_allocation_size)).
     TooLarge {
         /// Bytes asked for.
         size: u64,
         /// The most bytes that can be requested.
         limit: u64,
         /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// A piece of an [expandable buffer](crate::memory::ExpandableBuffer) would have more bytes than the largest heap that its memory
+    /// may come from.
+    TooLargeForHeap {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of that heap.
+        heap_size: u64,
+        /// Name of the buffer, if it has one.
         name: ShortName,
     },
     /// No memory type that the resource allows serves the usage. [`Allocator::explain`] says what each one lacks.
@@ -217,7 +227,7 @@ pub enum AllocationError {
 name_in_error!(
     AllocationError,
     own: [
-        ZeroSize, TooLarge, NoMemoryType, NoTypeWithProperties, NotInPool, OverBudget, HeapLimit, TooManyAllocations,
+        ZeroSize, TooLarge, TooLargeForHeap, NoMemoryType, NoTypeWithProperties, NotInPool, OverBudget, HeapLimit, TooManyAllocations,
         OutOfMemory, WouldGrow, PoolFull, NoAddresses, TooLargeForBlock, DedicatedRequired, DedicatedInFixedPool, ResourcesInPool,
         UpperSide, WrongPool, Device
     ],
@@ -279,7 +289,13 @@ impl fmt::Display for AllocationError {
             Self::TooLarge { size, limit, .. } => {
                 write!(
                     f,
-                    "{size} bytes exceed what the device allows for one resource, {limit} bytes (`maxMemoryAllocationSize`, or its largest heap), divide it"
+                    "{size} bytes exceed what the device allows for one resource, {limit} bytes (`maxMemoryAllocationSize`), divide it"
+                )
+            }
+            Self::TooLargeForHeap { requested, heap_size, .. } => {
+                write!(
+                    f,
+                    "{requested} bytes exceed the largest heap that the buffer's memory may come from, {heap_size} bytes, divide it"
                 )
             }
             Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {

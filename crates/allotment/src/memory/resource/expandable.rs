@@ -43,7 +43,7 @@ use super::{
 use crate::device::{BufferDesc, Device, DeviceError, MemoryDevice, RangeBinding, Requirements};
 use crate::memory::request::AllocationRequest;
 use crate::memory::token::Allocation;
-use crate::memory::{AllocationError, AllocationOptions, Dedicated};
+use crate::memory::{AllocationError, AllocationOptions, Dedicated, ShortName};
 use crate::sync::locked;
 
 /// What memory is bound in. Smaller pages lose less at the ends of pieces, and cost a binding each: on recorded traces of
@@ -107,6 +107,30 @@ pub struct ExpandableBuffer<D: Device> {
 }
 
 /// What [expandable buffers](ExpandableBuffer) take.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::ExpandableBuffer;
+/// use allotment::Alignment;
+///
+/// let whole = ExpandableBuffer::new(gpu.memory(), BufferDesc::new(1 << 30), MemoryUsage::GpuOnly.into())?;
+/// let first = whole.create(3 << 20, Alignment::new(256)?)?;
+/// // Two pages of 2 MiB, the first of which the buffer began with.
+/// let statistics = whole.statistics();
+/// assert_eq!((statistics.pieces, statistics.bytes, statistics.address_bytes), (1, 3 << 20, 1 << 30));
+/// assert_eq!((statistics.memory_bytes, statistics.idle_bytes, statistics.allocations), (4 << 20, 0, 2));
+///
+/// drop(first);
+/// gpu.wait_idle()?;
+/// gpu.reclaim();
+/// // Memory that no piece is in stays for the next ones.
+/// assert_eq!((whole.statistics().memory_bytes, whole.statistics().idle_bytes), (4 << 20, 4 << 20));
+/// assert_eq!((whole.trim()?, whole.statistics().idle_bytes), (2 << 20, 2 << 20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpandableStatistics {
@@ -127,8 +151,8 @@ pub struct ExpandableStatistics {
 /// The addresses and the memory of a buffer. The buffer's token keeps it, so that the memory is not freed before the buffer is
 /// destroyed; so it holds neither buffer nor deletion queue.
 struct Space<D: Device> {
-    /// Held by a thread that has the driver bind: a turn, which guards nothing that a thread without such a need asks for.
-    turn: Mutex<()>,
+    /// Held by a thread that has the driver bind: a turn.
+    turn: Mutex<Turn>,
     state: Mutex<State<D>>,
     /// What memory has to be, but for its size.
     requirements: Requirements,
@@ -136,6 +160,20 @@ struct Space<D: Device> {
     pages: usize,
     /// Bytes of the largest heap that memory may come from.
     most: u64,
+}
+
+/// What a thread knows that has the driver bind.
+#[derive(Default)]
+struct Turn {
+    /// The device was lost while it bound memory. What is bound where is not known since then, so nothing is bound any more.
+    is_lost: bool,
+}
+
+impl Turn {
+    /// Returns an error where nothing is bound any more.
+    fn check(&self, name: ShortName) -> Result<(), ResourceError> {
+        if self.is_lost { Err(ResourceError::from(DeviceError::Lost).of(name)) } else { Ok(()) }
+    }
 }
 
 struct State<D: Device> {
@@ -233,6 +271,14 @@ impl<D: Device> Drop for HeldPages<D> {
     fn drop(&mut self) {
         locked(&self.space.state).vacate(self.pages.clone());
     }
+}
+
+/// When memory is needed.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Now,
+    /// Perhaps later: only where it takes nothing from others.
+    Ahead,
 }
 
 /// What a thread that has the turn is about to bind.
@@ -507,7 +553,7 @@ impl<D: Device> ExpandableBuffer<D> {
                 ResourceError::Allocation(AllocationError::TooLarge { size, limit, name })
             };
             let block = VirtualBlock::unnumbered(size, Algorithm::Tlsf).map_err(too_large)?;
-            let (first, place) = Self::allocate(memory, &requirements, &options)?;
+            let (first, place) = Self::allocate(memory, &requirements, &options, Wanted::Now)?;
             let bindings = [RangeBinding { offset: 0, size: PAGE, memory: Some(place) }];
             // SAFETY: both are new, and satisfy the buffer's requirements. The buffer's token will keep the memory.
             unsafe { device.bind_ranges(&handle, &bindings) }
@@ -551,9 +597,14 @@ impl<D: Device> ExpandableBuffer<D> {
         memory: &OwningAllocator<D>,
         requirements: &Requirements,
         options: &AllocationOptions,
+        wanted: Wanted,
     ) -> Result<(Unique<D, Allocations>, Place<D>), ResourceError> {
         let allocator = memory.allocator();
-        let allocation = allocator.allocate(requirements, options).map_err(ResourceError::Allocation)?;
+        let allocated = match wanted {
+            Wanted::Now => allocator.allocate(requirements, options),
+            Wanted::Ahead => allocator.allocate_ahead(requirements, options),
+        };
+        let allocation = allocated.map_err(ResourceError::Allocation)?;
         let owned = Unique::<D, Allocations>::of_own(allocator, allocation);
         let placed = Self::keep(memory, &owned, options);
         let (memory, offset) = placed.map_err(|error| error.of(options.short_name()))?;
@@ -582,10 +633,11 @@ impl<D: Device> ExpandableBuffer<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ZeroSize`] for a piece without bytes, [`AllocationError::TooLarge`] for one that is larger than the
-    /// largest heap, [`AllocationError::NoAddresses`] where the addresses have no range for it. Where memory is missing, those of
+    /// [`AllocationError::ZeroSize`] for a piece without bytes, [`AllocationError::TooLargeForHeap`] for one that is larger
+    /// than the largest heap, [`AllocationError::NoAddresses`] where the addresses have no range for it. Where memory is missing, those of
     /// [`Allocator::allocate`](crate::Allocator::allocate), and [`ResourceError::Device`] where the driver does not bind it. They
-    /// have the buffer's name, and change nothing.
+    /// have the buffer's name, and change nothing. Once the device was lost while it bound memory, pieces that need more are refused
+    /// with [`DeviceError::Lost`].
     #[track_caller]
     pub fn create(&self, size: u64, alignment: Alignment) -> Result<BufferPiece<D>, ResourceError> {
         if size == 0 {
@@ -595,7 +647,8 @@ impl<D: Device> ExpandableBuffer<D> {
         let limit = self.space.most;
         if size > limit {
             let name = self.options.short_name();
-            return Err(ResourceError::Allocation(AllocationError::TooLarge { size, limit, name }));
+            let refused = AllocationError::TooLargeForHeap { requested: size, heap_size: limit, name };
+            return Err(ResourceError::Allocation(refused));
         }
         // In whole atoms, as other pieces.
         let atom = self.memory.allocator().largest_flush_multiple();
@@ -654,31 +707,34 @@ impl<D: Device> ExpandableBuffer<D> {
         let space = &*self.space;
         // One thread at a time, since a piece may need a page that another one is binding. Who takes pages that have memory does
         // not come here.
-        let _turn = locked(&space.turn);
+        let mut turn = locked(&space.turn);
+        turn.check(self.options.short_name())?;
         let mut plan = space.plan(taken);
         // Another thread has bound them meanwhile.
         if plan.missing == 0 {
             return Ok(());
         }
-        let bound = self.bind_planned(&mut plan);
-        if bound.is_err() {
+        let bound = self.bind_planned(&mut plan, &mut turn);
+        if bound.is_err() && !turn.is_lost {
             space.undo(&plan.moved);
         }
         bound
     }
 
     #[track_caller]
-    fn bind_planned(&self, plan: &mut Plan) -> Result<(), ResourceError> {
+    fn bind_planned(&self, plan: &mut Plan, turn: &mut Turn) -> Result<(), ResourceError> {
         let space = &*self.space;
         let moved = plan.moved.len();
         let needed = plan.missing - moved;
-        let mut chunks = match self.allocate_pages(plan.targets.len() - moved) {
+        let ahead = (plan.targets.len() > plan.missing)
+            .then(|| self.allocate_pages(plan.targets.len() - moved, Wanted::Ahead));
+        let mut chunks = match ahead {
+            Some(Ok(chunks)) => chunks,
             // Only what has to be.
-            Err(_) if plan.targets.len() > plan.missing => {
+            _ => {
                 plan.targets.truncate(plan.missing);
-                self.allocate_pages(needed)?
+                self.allocate_pages(needed, Wanted::Now)?
             }
-            allocated => allocated?,
         };
         let mut bindings = Vec::new();
         plan.moved.iter().for_each(|&(number, _)| join(&mut bindings, space.binding(number, None, 0)));
@@ -697,7 +753,14 @@ impl<D: Device> ExpandableBuffer<D> {
         for ((at, page), number) in of_chunks(&chunks).into_iter().zip(&mut targets) {
             join(&mut bindings, space.binding(number, Some(chunks[at].0.place), page));
         }
-        self.bind(&bindings)?;
+        if let Err(error) = self.bind(&bindings, turn) {
+            if turn.is_lost {
+                // It may be bound, so it lives as long as the buffer.
+                let mut state = locked(&space.state);
+                chunks.drain(..).for_each(|(chunk, _)| _ = state.add(chunk));
+            }
+            return Err(error);
+        }
 
         let frames = of_chunks(&chunks);
         let mut state = locked(&space.state);
@@ -710,26 +773,31 @@ impl<D: Device> ExpandableBuffer<D> {
 
     /// Allocates memory of so many pages: at once, unless the device limits its size.
     #[track_caller]
-    fn allocate_pages(&self, mut pages: usize) -> Result<Vec<(Chunk<D>, u32)>, ResourceError> {
+    fn allocate_pages(
+        &self,
+        mut pages: usize,
+        wanted: Wanted,
+    ) -> Result<Vec<(Chunk<D>, u32)>, ResourceError> {
         let device = self.memory.allocator().device();
         let most = (device.properties().limits.max_allocation_size / PAGE).max(1);
         let mut chunks = Vec::new();
         while pages > 0 {
             let next = (pages as u64).min(most);
             let requirements = Requirements { size: next * PAGE, ..self.space.requirements };
-            let (memory, place) = Self::allocate(&self.memory, &requirements, &self.options)?;
+            let (memory, place) = Self::allocate(&self.memory, &requirements, &self.options, wanted)?;
             chunks.push((Chunk { _memory: Some(memory), place, used: 0 }, next as u32));
             pages -= next as usize;
         }
         Ok(chunks)
     }
 
-    fn bind(&self, bindings: &[RangeBinding<D::Memory>]) -> Result<(), ResourceError> {
+    fn bind(&self, bindings: &[RangeBinding<D::Memory>], turn: &mut Turn) -> Result<(), ResourceError> {
         let device = self.memory.allocator().device();
         // SAFETY: the buffer is live, and its token keeps what is bound. The caller has the turn, so that calls do not overlap.
         // Memory is taken from whole pages that no piece is in any more, and bound to pages that have none, each of them once: no queue
         // uses them, as safe calls refuse bytes of no piece, and other commands use only bytes of pieces that they keep.
         let bound = self.buffer.with_raw(|raw| unsafe { device.bind_ranges(raw.handle(), bindings) });
+        turn.is_lost |= bound == Err(DeviceError::Lost);
         bound.map_err(|error| ResourceError::from(error).of(self.options.short_name()))
     }
 
@@ -738,10 +806,12 @@ impl<D: Device> ExpandableBuffer<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError::Device`] where the driver does not unbind them; nothing was freed then.
+    /// [`ResourceError::Device`] where the driver does not unbind them; nothing was freed then, nor is it later where the device was
+    /// lost.
     pub fn trim(&self) -> Result<u64, ResourceError> {
         let space = &*self.space;
-        let _turn = locked(&space.turn);
+        let mut turn = locked(&space.turn);
+        turn.check(self.options.short_name())?;
         let mut moved = Vec::new();
         {
             let mut state = locked(&space.state);
@@ -754,8 +824,10 @@ impl<D: Device> ExpandableBuffer<D> {
         }
         let mut bindings = Vec::new();
         moved.iter().for_each(|&(number, _)| join(&mut bindings, space.binding(number, None, 0)));
-        if let Err(error) = self.bind(&bindings) {
-            space.undo(&moved);
+        if let Err(error) = self.bind(&bindings, &mut turn) {
+            if !turn.is_lost {
+                space.undo(&moved);
+            }
             return Err(error);
         }
         let mut state = locked(&space.state);

@@ -189,9 +189,13 @@ impl<H> RawResource<H> {
         size: u64,
         allocated: u64,
     ) -> Result<Option<Box<dyn Send>>, AccessError> {
-        self.check_bytes(offset, size, allocated)?;
-        let Some(ranges) = self.ranges.as_ref().filter(|_| size != 0) else { return Ok(None) };
-        // Its piece may have been dropped since.
+        let Some(ranges) = &self.ranges else {
+            return self.check_bytes(offset, size, allocated).map(|()| None);
+        };
+        check_range(offset, size, self.size)?;
+        if size == 0 {
+            return Ok(None);
+        }
         ranges.hold(offset..offset + size).map(Some).ok_or(of_no_piece(offset, size))
     }
 

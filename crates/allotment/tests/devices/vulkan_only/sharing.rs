@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use allotment::device::vulkan::{BufferInfo, EnabledFeatures, ImageInfo, MemoryOptions};
 use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice as _, DescriptionError, DeviceError, ImageDesc, ImageDevice as _,
-    MemoryDesc, MemoryDevice as _, QueueIndex,
+    MemoryDesc, MemoryDevice as _, QueueIndex, RangeBinding,
 };
 use allotment::memory::names::ShortName;
 use allotment::memory::{ResourceError, Transfer};
@@ -23,6 +23,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes,
         an_image_of_a_description_is_shared_or_refused,
         a_resource_that_was_not_described_for_shared_memory_is_refused_there,
+        memory_that_is_shared_is_not_bound_to_a_reserved_buffer,
         descriptors_of_other_than_one_type_are_refused,
         memory_is_not_shared_where_that_is_not_enabled,
         an_import_of_two_handle_types_is_refused,
@@ -196,6 +197,39 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     );
     allocator.free(allocation).unwrap();
     allocator.destroy_pool(pool).unwrap();
+    Outcome::Ran
+}
+
+fn memory_that_is_shared_is_not_bound_to_a_reserved_buffer(gpu: &Vulkan) -> Outcome {
+    if !shares_buffers(gpu, OPAQUE, EnabledFeatures::EXTERNAL_MEMORY_FD) {
+        return NO_SHARING;
+    }
+    let device = gpu.device();
+    if !device.has_reserved_buffers() {
+        return Outcome::DoesNotApply("the device has no reserved buffers");
+    }
+    let info = BufferInfo::from(BufferDesc::new(1 << 20));
+    let shared = info.with_external_handle_types(OPAQUE);
+    assert_eq!(device.create_reserved_buffer(&shared).map(|_| ()), Err(DeviceError::Unsupported));
+    let (reserved, needs) = device.create_reserved_buffer(&info).unwrap();
+    let memory_type = gpu.buffer_types()[0];
+    let exported = MemoryOptions::new().with_export_handle_types(OPAQUE);
+    let bind_and_free = |memory, expected| {
+        let binding = |memory| RangeBinding { offset: 0, size: needs.alignment.get(), memory };
+        // SAFETY: both are live and large enough, and no queue uses them.
+        assert_eq!(unsafe { device.bind_ranges(&reserved, &[binding(Some((memory, 0)))]) }, expected);
+        // SAFETY: as above.
+        unsafe { device.bind_ranges(&reserved, &[binding(None)]) }.unwrap();
+        // SAFETY: bound to nothing any more.
+        unsafe { device.free_memory(memory) };
+    };
+    let desc = MemoryDesc::new(memory_type, needs.size);
+    bind_and_free(device.allocate_memory(&desc).unwrap(), Ok(()));
+    let rule = DescriptionError::NotShared { memory: OPAQUE.as_raw(), resource: 0 };
+    let desc = MemoryDesc::new(memory_type, needs.size).with_options(Some(&exported));
+    bind_and_free(device.allocate_memory(&desc).unwrap(), Err(DeviceError::InvalidDescription(rule)));
+    // SAFETY: created above, and no queue uses it.
+    unsafe { device.destroy_buffer(reserved) };
     Outcome::Ran
 }
 
