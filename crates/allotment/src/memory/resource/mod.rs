@@ -13,7 +13,7 @@
 //! | `unique.rs` | owners that destroy at once when they are dropped |
 //! | `owning_allocator.rs` | the allocator together with a deletion queue |
 //! | `pieces.rs` | small buffers that are pieces of larger ones |
-//! | `expandable.rs` | the same of a buffer whose memory grows and shrinks page by page |
+//! | `expandable.rs`, `expandable/pages.rs` | the same of a buffer whose memory grows and shrinks page by page; its pages |
 //! | `mapped` | buffers that the CPU writes and reads by a pointer |
 //! | `moved.rs` | new handles of resources whose memory a pass moved |
 //! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
