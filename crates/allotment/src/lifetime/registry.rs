@@ -164,6 +164,8 @@ impl Registry {
     }
 
     /// Opens a recording. `number` is higher than all numbers before.
+    // Inlined, as `close` is: each is called in one place, and the calls take 10 ns of 100.
+    #[inline]
     pub(super) fn open(
         &mut self,
         number: u64,
@@ -201,6 +203,7 @@ impl Registry {
     }
 
     /// Closes an open recording. `submitted` are the points that its commands may have been submitted at.
+    #[inline]
     pub(super) fn close(&mut self, id: RecordingId, status: RecordingStatus, submitted: &TimelinePoints) {
         let slot = &mut self.slots[id.slot as usize];
         debug_assert!(

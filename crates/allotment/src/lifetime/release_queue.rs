@@ -242,10 +242,10 @@ impl<T: Send + 'static> ReleaseQueue<T> {
 
     /// Drops the items that the GPU has finished with, the second half of [`reclaim`](Self::reclaim).
     pub(super) fn drop_ready(&self, reached: &Reached) -> Reclaimed {
-        match self.drop_together.get() {
-            Some(how) => self.hand_out_together(reached, how),
-            None => self.hand_out(reached, drop),
-        }
+        self.hand_out_together(reached, |ready| match self.drop_together.get() {
+            Some(how) => how(ready),
+            None => ready.for_each(drop),
+        })
     }
 
     /// The second half of [`reclaim`](Self::reclaim), once the progress of the queues is known.
@@ -253,6 +253,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         self.hand_out_together(reached, |ready| ready.for_each(each))
     }
 
+    #[inline]
     fn hand_out_together(&self, reached: &Reached, all: impl FnOnce(&mut Drain<'_, T>)) -> Reclaimed {
         // Taken out first: `all` runs without the lock, and may retire into this queue.
         let (mut ready, reclaimed) = self.take_ready(reached);
