@@ -5,11 +5,12 @@
 //!                                        ◄──────────── freed by `free_from`, once nothing there is in use
 //! ```
 //!
-//! Entries have interior mutability; the table only finds them. A read costs one load more than in an array.
+//! Entries have interior mutability; the table only finds them. A read costs one load more than in an array, and another one behind
+//! the first 16,380 entries.
 //!
 //! # Invariants
 //!
-//! A pointer of `chunks` is null, or is that of a boxed slice of [`size_of_chunk`] entries that the table owns. It becomes
+//! A pointer of `near` and `far` is null, or is that of a boxed slice of [`size_of_chunk`] entries that the table owns. It becomes
 //! null in [`free_from`](StableTable::free_from) only, whose caller knows that no thread uses the entries.
 
 use core::fmt;
@@ -27,10 +28,15 @@ const FIRST: u32 = 4;
 /// Enough for all 32-bit indices: 4 · (2^30 − 1) entries.
 const CHUNKS: usize = 30;
 
+/// Chunks that the table itself has the places of: 16,380 entries, found without a further load. Most tables never have more.
+const NEAR: usize = 12;
+
 /// A table of entries that never move. See the [module](self).
 pub(crate) struct StableTable<T> {
-    /// The first entry of each chunk.
-    chunks: [AtomicPtr<T>; CHUNKS],
+    /// The first entry of each chunk, up to [`NEAR`].
+    near: [AtomicPtr<T>; NEAR],
+    /// Those of the others. Made with the first of them: a thousand pools have a table each, and few entries.
+    far: OnceLock<Box<[AtomicPtr<T>; CHUNKS - NEAR]>>,
     /// The table owns its entries: threads may share it if they may share these, and drop what another has made.
     owned: PhantomData<OnceLock<Box<[T]>>>,
 }
@@ -44,6 +50,11 @@ fn locate(index: u32) -> (usize, usize) {
     (chunk as usize, (shifted - (u64::from(FIRST) << chunk)) as usize)
 }
 
+/// Returns places without a chunk.
+fn no_chunks<T, const N: usize>() -> [AtomicPtr<T>; N] {
+    core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()))
+}
+
 /// Returns the number of entries in a chunk.
 const fn size_of_chunk(chunk: usize) -> usize {
     (FIRST as usize) << chunk
@@ -51,7 +62,25 @@ const fn size_of_chunk(chunk: usize) -> usize {
 
 impl<T> StableTable<T> {
     pub(crate) fn new() -> Self {
-        Self { chunks: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())), owned: PhantomData }
+        Self { near: no_chunks(), far: OnceLock::new(), owned: PhantomData }
+    }
+
+    /// Returns where the pointer of a chunk is, if there is a place for it.
+    #[inline]
+    fn place(&self, chunk: usize) -> Option<&AtomicPtr<T>> {
+        match self.near.get(chunk) {
+            Some(near) => Some(near),
+            None => self.far.get()?.get(chunk - NEAR),
+        }
+    }
+
+    /// Returns the same, making the place if needed. `None` beyond the last chunk.
+    #[inline]
+    fn place_or_make(&self, chunk: usize) -> Option<&AtomicPtr<T>> {
+        match self.near.get(chunk) {
+            Some(near) => Some(near),
+            None => self.far.get_or_init(|| Box::new(no_chunks())).get(chunk - NEAR),
+        }
     }
 
     /// Returns the entry at `index`, or `None` if its chunk does not exist.
@@ -69,7 +98,7 @@ impl<T> StableTable<T> {
     #[inline]
     fn entries(&self, chunk: usize) -> Option<&[T]> {
         // Acquire: whoever finds the pointer finds the entries as they were made.
-        let first = NonNull::new(self.chunks.get(chunk)?.load(Ordering::Acquire))?;
+        let first = NonNull::new(self.place(chunk)?.load(Ordering::Acquire))?;
         // SAFETY: a chunk has so many entries, and lives until `free_from`, whose caller promised that no thread has a
         // reference then.
         Some(unsafe { slice::from_raw_parts(first.as_ptr(), size_of_chunk(chunk)) })
@@ -82,8 +111,9 @@ impl<T> StableTable<T> {
         T: Default,
     {
         let (chunk, at) = locate(index);
-        if self.chunks.get(chunk)?.load(Ordering::Relaxed).is_null() {
-            self.add_default(chunk);
+        let place = self.place_or_make(chunk)?;
+        if place.load(Ordering::Relaxed).is_null() {
+            Self::add_default(place, chunk);
         }
         self.entries(chunk)?.get(at)
     }
@@ -93,33 +123,35 @@ impl<T> StableTable<T> {
     /// and is of this table alone. `None` beyond the last chunk.
     pub(crate) fn get_or_append(&self, index: u32, ahead: &mut Ahead<T>, make: impl Fn() -> T) -> Option<&T> {
         let (chunk, at) = locate(index);
-        if self.chunks.get(chunk)?.load(Ordering::Relaxed).is_null() {
-            self.add(chunk, ahead.finish(chunk, &make));
+        let place = self.place_or_make(chunk)?;
+        if place.load(Ordering::Relaxed).is_null() {
+            Self::add(place, chunk, ahead.finish(chunk, &make));
         }
         let next = chunk + 1;
         // Begun where half of this chunk is used, so that little is made which is never needed.
         let half = size_of_chunk(chunk) / 2;
-        let is_missing = |next: &AtomicPtr<T>| next.load(Ordering::Relaxed).is_null();
-        if at >= half && self.chunks.get(next).is_some_and(is_missing) {
+        let is_missing = |next: usize| {
+            next < CHUNKS && self.place(next).is_none_or(|next| next.load(Ordering::Relaxed).is_null())
+        };
+        if at >= half && is_missing(next) {
             ahead.go_on(next, AT_ONCE * (at - half + 1), &make);
         }
         self.entries(chunk)?.get(at)
     }
 
     #[cold]
-    fn add_default(&self, chunk: usize)
+    fn add_default(place: &AtomicPtr<T>, chunk: usize)
     where
         T: Default,
     {
-        self.add(chunk, (0..size_of_chunk(chunk)).map(|_| T::default()).collect());
+        Self::add(place, chunk, (0..size_of_chunk(chunk)).map(|_| T::default()).collect());
     }
 
     /// Adds a chunk, unless another thread has.
     #[cold]
-    fn add(&self, chunk: usize, entries: Box<[T]>) {
+    fn add(place: &AtomicPtr<T>, chunk: usize, entries: Box<[T]>) {
         debug_assert_eq!(entries.len(), size_of_chunk(chunk), "the length is not stored");
         let entries = Box::into_raw(entries);
-        let place = &self.chunks[chunk];
         // Release: see `entries`.
         let added =
             place.compare_exchange(ptr::null_mut(), entries.cast(), Ordering::Release, Ordering::Relaxed);
@@ -140,10 +172,11 @@ impl<T> StableTable<T> {
         let (chunk, at) = locate(from);
         let first = if at == 0 { chunk } else { chunk + 1 };
         let mut freed = Vec::new();
-        for (chunk, place) in self.chunks.iter().enumerate().skip(first) {
-            if !self.entries(chunk).is_some_and(&mut may_go) {
+        for chunk in first..CHUNKS {
+            let Some(place) = self.place(chunk).filter(|_| self.entries(chunk).is_some_and(&mut may_go))
+            else {
                 continue;
-            }
+            };
             let entries = place.swap(ptr::null_mut(), Ordering::Relaxed);
             let entries = ptr::slice_from_raw_parts_mut(entries, size_of_chunk(chunk));
             // SAFETY: a boxed slice of this length came in, no thread has a reference to it, as the caller promised, and
@@ -255,6 +288,22 @@ mod tests {
             assert!((0..500).step_by(50).all(|index| table.get(index).unwrap().load(Relaxed) == 2));
         }
         assert!(Counters::new().get_or_make(u32::MAX).is_none(), "beyond the last chunk");
+    }
+
+    #[test]
+    fn chunks_behind_those_that_the_table_has_places_for_are_found_freed_and_made_anew() {
+        let first_far = (size_of_chunk(NEAR) - size_of_chunk(0)) as u32;
+        let table = Counters::new();
+        assert!(table.get(first_far).is_none());
+        for index in [first_far - 1, first_far, first_far + 5, 2 * first_far + 7] {
+            table.get_or_make(index).unwrap().store(index, Relaxed);
+            assert_eq!(table.get(index).unwrap().load(Relaxed), index);
+        }
+        assert!(table.get(0).is_none(), "each chunk by itself");
+        assert_eq!(free_from(&table, first_far, |_| true), size_of_chunk(NEAR) + size_of_chunk(NEAR + 1));
+        assert!(table.get(first_far).is_none());
+        assert_eq!(table.get(first_far - 1).unwrap().load(Relaxed), first_far - 1);
+        assert_eq!(table.get_or_make(first_far).unwrap().load(Relaxed), 0);
     }
 
     #[test]
