@@ -2,18 +2,21 @@
 
 use core::ops::Deref;
 use core::sync::atomic::AtomicUsize;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::*;
 use crate::device::simulated::{Profile, SimulatedGpu};
-use crate::device::{Mapping, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use crate::device::{BufferDesc, Mapping, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use crate::events::{Event, EventBatch, SubscriptionDesc};
+use crate::lifetime::{DeletionQueue, SubmissionTracker};
 use crate::memory::allocator::IdleBlocks;
 use crate::memory::blocks::{BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
 use crate::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
 use crate::memory::reports::LeakHandler;
 use crate::memory::{
-    AccessError, Allocation, AllocationOptions, BudgetPolicy, Dedicated, Movability, Pool, PoolDesc,
+    AccessError, Allocation, AllocationOptions, BudgetPolicy, Dedicated, Movability, OwningAllocator, Pool,
+    PoolDesc, Resource,
 };
 use crate::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
@@ -21,7 +24,7 @@ const KIB: u64 = 1 << 10;
 const BLOCK: u64 = 64 * KIB;
 
 struct World {
-    allocator: Allocator<SimulatedGpu>,
+    allocator: Arc<Allocator<SimulatedGpu>>,
     leaks: Arc<AtomicUsize>,
     pool: Option<Pool>,
     options: AllocationOptions,
@@ -43,9 +46,13 @@ impl World {
 
     /// With so much memory in the heap of all allocations.
     fn with_limit(custom: bool, bytes: u64) -> Self {
+        Self::with(custom, bytes, EmptyBlockPolicy::NONE)
+    }
+
+    fn with(custom: bool, bytes: u64, empty_blocks: EmptyBlockPolicy) -> Self {
         let leaks = Arc::new(AtomicUsize::new(0));
         let mut desc = AllocatorDesc::default();
-        (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE);
+        (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), empty_blocks);
         desc.time = TimeSource::Manual(ManualTime::new());
         desc.heap_limits = vec![(MemoryHeapIndex(0), bytes)];
         let counted = Arc::clone(&leaks);
@@ -53,7 +60,7 @@ impl World {
             counted.fetch_add(report.leaks.len(), Relaxed);
         }));
         let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-        let allocator = Allocator::new(device, desc).unwrap();
+        let allocator = Arc::new(Allocator::new(device, desc).unwrap());
         let pool = custom.then(|| allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap());
         let options = AllocationOptions::from(MemoryUsage::GpuOnly);
         let options = pool.iter().fold(options, |options, pool| options.with_pool(pool));
@@ -231,6 +238,78 @@ fn what_is_left_after_a_request_began_is_taken_before_it_is_refused() {
 }
 
 #[test]
+fn no_request_is_refused_while_what_was_freed_in_any_way_has_room_for_it() {
+    const LIMIT: u64 = 6 * BLOCK;
+    for seed in 1..60_u64 {
+        let policy = if seed % 2 == 0 { EmptyBlockPolicy::NONE } else { EmptyBlockPolicy::default() };
+        let world = World::with(seed % 3 == 0, LIMIT, policy);
+        let tracker = SubmissionTracker::new(world.device().clone()).unwrap();
+        let queue = DeletionQueue::new(&tracker);
+        let owning = OwningAllocator::new(&world.allocator, &queue).unwrap();
+        let options = world.options.clone().with_name("any");
+        let options = options.with_memory_types(MemoryTypeMask(1));
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut next = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) % below
+        };
+        let (mut live, mut buffers) = (Vec::new(), Vec::new());
+        for step in 0..400 {
+            // What the blocks have in which anything lives: all else is free, in one way or another.
+            let of_live = live.iter().map(|it| world.info(it).unwrap());
+            let blocks = of_live.chain(buffers.iter().map(Resource::info));
+            let used: HashMap<_, _> = blocks.map(|it| (format!("{:?}", it.memory), it.block_size)).collect();
+            let free = LIMIT - used.values().sum::<u64>();
+            let all = next(4) == 0;
+            let size = if all { free } else { 256 * (1 + next(80)) };
+            let own = options.clone().with_dedicated(Dedicated::Always);
+            let options = if all { &own } else { &options };
+            let mut requirements = Requirements::new(size);
+            requirements.memory_types = MemoryTypeMask(1);
+            let context = || format!("seed {seed}, step {step}: {size} of {free} bytes");
+            let must =
+                |what: Option<String>| assert!(what.is_none() || size > free, "{}: {what:?}", context());
+            match next(if free == 0 { 3 } else { 6 }) {
+                0 | 1 if !live.is_empty() => {
+                    let freed = live.swap_remove(next(live.len() as u64) as usize);
+                    LEAVES_AT.set(0);
+                    if next(4) == 0 {
+                        world.free(freed).unwrap();
+                    } else {
+                        world.leave(freed);
+                    }
+                }
+                0..=2 if !buffers.is_empty() => {
+                    drop(buffers.swap_remove(next(buffers.len() as u64) as usize));
+                }
+                0..=2 if next(8) == 0 => world.end_frame(),
+                3 if size != 0 => match world.allocate(&requirements, options) {
+                    Ok(it) => live.push(it),
+                    Err(error) => must(Some(error.to_string())),
+                },
+                4 if size != 0 => match world.with_memory_options(&()).allocate(&requirements, options) {
+                    Ok(it) => live.push(it),
+                    Err(error) => must(Some(error.to_string())),
+                },
+                5 if size != 0 => match owning.create_buffer(&BufferDesc::new(size), options) {
+                    Ok(it) => buffers.push(it),
+                    Err(error) => must(Some(error.to_string())),
+                },
+                _ => {}
+            }
+        }
+        LEAVES_AT.set(0);
+        drop((buffers, options, owning));
+        live.into_iter().for_each(|it| world.leave(it));
+        queue.reclaim();
+        assert_eq!(world.statistics().allocations, 0);
+        world.check_invariants();
+    }
+}
+
+#[test]
 fn what_the_allocator_frees_itself_is_never_left() {
     for world in World::both() {
         let (kept, left, own) = (world.small(500), world.small(300), world.small(1000));
@@ -391,7 +470,7 @@ fn frees_that_need_the_long_way_are_left_and_happen() {
         world.leave(all.swap_remove(at));
     }
     let desc = DefragmentationDesc::default().with_limits(PassLimits::NONE);
-    let mut run = Defragmentation::new(&world.allocator, None, desc).unwrap();
+    let mut run = Defragmentation::new(&*world.allocator, None, desc).unwrap();
     if let NextPass::Moves(pass) = run.next_pass() {
         let id = pass.moves()[0].id();
         let at = all.iter().position(|it| it.id() == id).unwrap();
