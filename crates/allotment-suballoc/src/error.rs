@@ -93,6 +93,9 @@ pub enum AllocateError {
     /// The block had as many regions at once as its indices can address: 2^27 with TLSF, 2^30 with linear. Only
     /// [`clear`](crate::VirtualBlock::clear) makes room for others.
     TooManyRegions,
+    /// The search has to look at more free regions than [`allocate_if_found_soon`](crate::VirtualBlock::allocate_if_found_soon) may.
+    /// [`prepare`](crate::VirtualBlock::prepare) the block for the request, or try another one.
+    Unprepared,
 }
 
 impl fmt::Display for AllocateError {
@@ -129,6 +132,9 @@ impl fmt::Display for AllocateError {
                 )
             }
             Self::TooManyRegions => f.write_str(TOO_MANY_REGIONS),
+            Self::Unprepared => f.write_str(
+                "the search has to look at more free regions than it may, prepare the block first",
+            ),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod layout;
 
-use allotment_suballoc::{FitStrategy, Request, VirtualBlock};
+use allotment_suballoc::{AllocateError, FitStrategy, RegionKind, Request, VirtualBlock};
 
 use layout::{aligned, cells, with_holes, with_ranges};
 
@@ -127,8 +127,8 @@ fn what_is_not_found_soon_is_found_piece_by_piece_or_refused() {
         let request = aligned(64, 64);
         let mut pieces = 0;
         while !block.prepare(&request, 100) {
-            let range = block.allocate_if_found_soon(request, (), 0).unwrap();
-            assert_eq!(range, None, "after {pieces} pieces");
+            let range = block.allocate_if_found_soon(request, (), 0);
+            assert_eq!(range, Err(AllocateError::Unprepared), "after {pieces} pieces");
             pieces += 1;
         }
         assert!((pieces_of_100..=pieces_of_100 + 5).contains(&pieces), "{pieces}");
@@ -141,6 +141,27 @@ fn what_is_not_found_soon_is_found_piece_by_piece_or_refused() {
     assert!(few.prepare(&aligned(64, 64), 0));
     assert!(few.allocate_if_found_soon(aligned(64, 64), (), 0).unwrap().is_some());
     assert!(cells(3000, None).allocate_if_found_soon(aligned(20, 64), (), 0).unwrap().is_some());
+}
+
+#[test]
+fn an_index_that_ends_early_in_a_block_is_prepared_however_few_regions_are_free() {
+    let mut block = cells(3000, None);
+    let lowest = Request::new(90).with_strategy(FitStrategy::LowestOffset);
+    block.allocate(lowest, ()).unwrap();
+    // No hole is left, and the index knows of the first ones.
+    while block.allocate_if_it_fits(Request::new(1), ()).unwrap().is_some() {}
+    let last = block.regions().last().and_then(|region| match region.kind {
+        RegionKind::Used { handle, .. } => Some(handle),
+        _ => None,
+    });
+    block.free(last.unwrap()).unwrap();
+    let request = Request::new(1).with_strategy(FitStrategy::LowestOffset);
+    let mut pieces = 0;
+    while !block.prepare(&request, 100) {
+        pieces += 1;
+    }
+    assert!(pieces > 50, "{pieces}");
+    assert!(block.allocate(request, ()).is_ok());
 }
 
 #[test]

@@ -89,13 +89,14 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Allocates a range like [`allocate_if_it_fits`](Self::allocate_if_it_fits) where one is found soon. Returns `None`, and drops
-    /// `data`, also where that would take a look at more than about `regions` regions; the next call goes on from there, as
-    /// [`prepare`](Self::prepare) does. For a caller that tries other blocks meanwhile.
+    /// Allocates a range like [`allocate_if_it_fits`](Self::allocate_if_it_fits) where that takes a look at few free regions, or at no
+    /// more than `regions` that no request has looked at yet. For a caller that tries other blocks meanwhile.
     ///
     /// # Errors
     ///
-    /// Those of [`allocate_if_it_fits`](Self::allocate_if_it_fits). Nothing has changed.
+    /// Those of [`allocate_if_it_fits`](Self::allocate_if_it_fits), which changed nothing; and
+    /// [`Unprepared`](AllocateError::Unprepared) where more regions have to be looked at: the next call goes on from there, as
+    /// [`prepare`](Self::prepare) does.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Alignment, Request, VirtualBlock};
@@ -115,7 +116,7 @@ impl<T> VirtualBlock<T> {
         match allocate_quickly(&mut self.engine, &request) {
             Some(taken) => Ok(Some(self.store(taken, request.size, data))),
             None if self.prepare(&request, regions) => self.allocate_further_if_it_fits(&request, data),
-            None => Ok(None),
+            None => Err(AllocateError::Unprepared),
         }
     }
 
@@ -170,7 +171,7 @@ impl<T> VirtualBlock<T> {
     /// request has looked at yet. Returns `true` if the next call of [`allocate`](Self::allocate) for this request looks at few. For a
     /// block behind a lock that must not be held for as long as a look at all regions takes.
     ///
-    /// That is so for requests with [`FitStrategy::LowestOffset`](crate::FitStrategy::LowestOffset), and where most regions that are large
+    /// A look at 0 regions only tells. There is something to prepare for requests with [`FitStrategy::LowestOffset`](crate::FitStrategy::LowestOffset), and where most regions that are large
     /// enough for a request are aligned wrongly for it.
     ///
     /// ```

@@ -124,7 +124,7 @@ pub(super) struct Home {
     ending: Ending,
 }
 
-/// The queues of up to 16 types, in the order in which the types were first retired, without gaps.
+/// The queues of up to 16 types, in the order in which the types were first retired or said to be dropped together, without gaps.
 #[derive(Default)]
 struct Page {
     queues: [OnceLock<TypeQueue>; TYPES_A_PAGE],

@@ -9,7 +9,8 @@ use std::thread;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::OwningAllocator;
+use allotment::memory::blocks::EmptyBlockPolicy;
+use allotment::memory::{Dedicated, OwningAllocator};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 
 use crate::hooked_device::{Hook, HookedDevice, Point};
@@ -54,6 +55,45 @@ fn where_the_device_panics_at_one_of_many_the_memory_of_those_before_it_and_afte
         assert_eq!(allocator.statistics().allocations, 1, "at {at}");
         allocator.check_invariants();
         assert_eq!(reclaim().count, 0);
+        assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
+    }
+}
+
+/// Panics when so many memory objects were freed.
+#[derive(Debug, Default)]
+struct PanicsAfterFrees {
+    freed: AtomicU32,
+    at: AtomicU32,
+}
+
+impl Hook for PanicsAfterFrees {
+    fn reached(&self, point: Point) {
+        if point == Point::AfterFree {
+            let freed = self.freed.fetch_add(1, Ordering::Relaxed) + 1;
+            assert_ne!(freed, self.at.load(Ordering::Relaxed), "the device panics");
+        }
+    }
+}
+
+#[test]
+fn where_the_device_panics_at_the_free_of_one_of_many_the_rest_is_freed() {
+    for at in [1, 2, 32, 40, 99, 100] {
+        let device = HookedDevice::<PanicsAfterFrees>::new(discrete());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let mut desc = AllocatorDesc::default();
+        desc.empty_blocks = EmptyBlockPolicy::NONE;
+        let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
+        let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
+        let create = |_| memory.create_buffer(&BufferDesc::new(1 << 20), &options).unwrap();
+        drop((0..100).map(create).collect::<Vec<_>>());
+        device.hook.at.store(at, Ordering::Relaxed);
+        let reclaim = || memory.deletion_queue().reclaim();
+        assert!(catch_unwind(AssertUnwindSafe(reclaim)).is_err());
+        assert_eq!(allocator.statistics().allocations, 0, "at {at}");
+        assert_eq!(device.hook.freed.load(Ordering::Relaxed), 100);
+        // That memory still counts, since its free did not return.
+        assert_eq!(allocator.statistics().block_bytes, 0);
         assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
     }
 }

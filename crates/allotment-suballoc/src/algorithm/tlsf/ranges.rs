@@ -90,9 +90,11 @@ impl<W: Width> Ranges for Tlsf<W> {
 
     #[inline]
     fn prepare(&mut self, request: &Request, regions: usize) -> bool {
-        // Few regions are looked at one by one, and without an alignment only some strategies ask an index.
+        // Without an alignment only some strategies ask an index, and few regions are looked at one by one; but where there is an
+        // index, it is asked however few they are, and may have to pass very many ranges first.
         let is_simple = request.strategy == FitStrategy::Balanced && self.is_met(request.alignment);
-        is_simple || self.stacks.len() as usize <= MANY || self.prepare_index(request, regions)
+        let are_few = self.stacks.len() as usize <= MANY && !self.by_address.is_used();
+        is_simple || are_few || self.prepare_index(request, regions)
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 
 use crate::device::{Device, MemoryDesc, Requirements};
 use crate::memory::allocator::Allocator;
-use crate::memory::allocator::ladder::IdleBlocks;
+use crate::memory::allocator::ladder::{IdleBlocks, MayHelp};
 use crate::memory::pool::PoolSlot;
 use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy};
@@ -76,7 +76,7 @@ impl<D: Device> Allocator<D> {
             self.would_serve(request, |of, _| Ok((self.pools.shard(of.shards, of.shards.own())?, of.set)))?;
         let (mut allocated, mut first) = (0, true);
         let reserved = self.or_refuse(
-            |refused: &AllocationError| refused.falls_through(),
+            |refused: &AllocationError| MayHelp::against(*refused),
             || {
                 // Decided anew for each block, since other threads allocate and free between two of them.
                 loop {

@@ -49,6 +49,7 @@ use allotment_suballoc::MAX_SIZE;
 use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements};
 use crate::log::event;
 use crate::memory::allocator::Allocator;
+use crate::memory::allocator::ladder::MayHelp;
 use crate::memory::block_set::UsableBlocks;
 use crate::memory::pool::{Answer, Asked, LockedShard, NeededBlock, PlanSizes, Pool, PoolSlot, QuickPlace};
 use crate::memory::request::{
@@ -261,7 +262,7 @@ impl<D: Device> Allocator<D> {
         attempt: impl Fn(TypeInPool<'_>, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         let served = self.or_refuse(
-            |refused: &AllocationError| refused.falls_through(),
+            |refused: &AllocationError| MayHelp::against(*refused),
             || self.by_memory_types(request, &attempt),
         );
         served.map_err(|error| self.refused(error, request))
@@ -283,10 +284,13 @@ impl<D: Device> Allocator<D> {
         attempt: impl Fn(TypeInPool<'_>, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         let attempt = |of: TypeInPool<'_>, request: &AllocationRequest<'_>| {
-            // What threads have freed in the pool has room. What they left in others is taken where that can help: before a
-            // refusal, and not by each request, or one could have the frees of thousands of pools to make.
+            // What threads have freed in the pool has room. What they left in others is taken where that can help: before another
+            // memory type is tried, and not by each request, or one could have the frees of thousands of pools to make.
             self.take_left_frees_of_shards(of.shards);
-            attempt(of, request)
+            match attempt(of, request) {
+                Err(refused) if refused.falls_through() && self.take_left_frees() => attempt(of, request),
+                done => done,
+            }
         };
         match &request.options.pool {
             None => self.by_ranking(request, |memory_type, request| {

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Mapping, MemoryDesc, OwnedMemory};
 use crate::memory::allocator::Allocator;
-use crate::memory::allocator::ladder::IdleBlocks;
+use crate::memory::allocator::ladder::{IdleBlocks, MayHelp};
 use crate::memory::allocator::new_block::NO_ATTEMPT;
 use crate::memory::pool::{FirstBlock, NewPool, Pool, PoolDesc, PoolState};
 use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError, ShortName};
@@ -116,8 +116,15 @@ impl<D: Device> Allocator<D> {
     /// while a buffer or an image that was created in it lives. Nothing has changed then.
     #[inline(never)]
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
-        let in_use = |refused: &AllocationError| matches!(refused, AllocationError::ResourcesInPool { .. });
-        let memory = self.or_refuse(in_use, || self.pools.reset(pool))?;
+        if pool.allocator() == self.id() {
+            // Records of what was freed need not be kept.
+            self.take_left_frees_of_shards(pool.shards());
+        }
+        let may_help = |refused: &AllocationError| match refused {
+            AllocationError::ResourcesInPool { .. } => MayHelp::Frees,
+            _ => MayHelp::Nothing,
+        };
+        let memory = self.or_refuse(may_help, || self.pools.reset(pool))?;
         self.free_all(memory);
         Ok(())
     }
@@ -147,24 +154,25 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias = "vmaDestroyPool")]
     pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
-        let Ok(slots) = self.settled().slots_of(&pool) else {
+        if pool.allocator() != self.id() {
             return Err(DestroyPoolError::WrongAllocator(pool));
-        };
-        let slots: Vec<_> = slots.map(|(_, slot)| slot).collect();
-        let in_use = || {
+        }
+        let unused = || {
             // Every request and every run in the pool holds or borrows a clone, so without one none is under way. Counted
-            // before the allocations: a thread that makes one and drops its clone in between is found by its allocation.
+            // before anything else: a thread that makes a shard and an allocation and drops its clone in between is found by both.
             let clones = pool.other_clones();
+            let settled = self.settled();
+            let slots: Vec<_> = settled.slots_of(&pool).into_iter().flatten().map(|(_, slot)| slot).collect();
             // Places that are offered would count as allocations.
             self.withdraw_offers_in(pool.shards());
             let allocations = slots.iter().map(|slot| slot.allocations()).sum();
-            if (clones, allocations) == (0, 0) { Ok(()) } else { Err((clones, allocations)) }
+            if (clones, allocations) == (0, 0) { Ok(slots) } else { Err((clones, allocations)) }
         };
-        match self.or_refuse(|_| true, in_use) {
-            Ok(()) => {}
+        let slots = match self.or_refuse(|_| MayHelp::Frees, unused) {
+            Ok(slots) => slots,
             Err((clones, 0)) => return Err(DestroyPoolError::Cloned { pool, clones }),
             Err((_, allocations)) => return Err(DestroyPoolError::InUse { pool, allocations }),
-        }
+        };
         for slot in slots {
             let destroyed = loop {
                 // Only maintenance has no clone. The block that it is allocating must not reach the next pool of this place.

@@ -21,15 +21,16 @@ const TOGETHER: usize = 32;
 /// added, and by the time that this is dropped.
 pub(in crate::memory) struct FreesTogether<D: Device> {
     allocator: Arc<Allocator<D>>,
-    /// The first `count` were live when they were added, and their handles were given up.
+    /// Those from `begin` to `end` were live when they were added, and their handles were given up.
     ended: [AllocationId; TOGETHER],
-    count: usize,
+    begin: usize,
+    end: usize,
 }
 
 impl<D: Device> FreesTogether<D> {
     pub(in crate::memory) fn new(allocator: &Arc<Allocator<D>>) -> Self {
         let none = AllocationId { allocator: 0, pool: 0, record: 0, generation: 0 };
-        Self { allocator: Arc::clone(allocator), ended: [none; TOGETHER], count: 0 }
+        Self { allocator: Arc::clone(allocator), ended: [none; TOGETHER], begin: 0, end: 0 }
     }
 
     /// Returns the allocator, whose allocations can be added.
@@ -45,25 +46,33 @@ impl<D: Device> FreesTogether<D> {
             self.allocator.id(),
             "the allocation belongs to this allocator"
         );
-        if self.count == TOGETHER {
+        self.ended[self.end] = allocation.id();
+        self.end += 1;
+        if self.end == TOGETHER {
             self.free();
         }
-        self.ended[self.count] = allocation.id();
-        self.count += 1;
     }
 
     fn free(&mut self) {
-        // Zero before the first free, so that none is freed again should one panic.
-        let ended = &self.ended[..core::mem::take(&mut self.count)];
-        ended
-            .chunk_by(|one, next| one.pool == next.pool)
-            .for_each(|of_pool| self.allocator.free_of_pool(of_pool));
+        while self.begin < self.end {
+            self.allocator.free_of_one_pool(&self.ended[..self.end], &mut self.begin);
+        }
+        (self.begin, self.end) = (0, 0);
     }
 }
 
 impl<D: Device> Drop for FreesTogether<D> {
     fn drop(&mut self) {
-        self.free();
+        /// Goes on behind a free in which the device panicked.
+        struct Rest<'a, D: Device>(&'a mut FreesTogether<D>);
+
+        impl<D: Device> Drop for Rest<'_, D> {
+            fn drop(&mut self) {
+                self.0.free();
+            }
+        }
+
+        Rest(self).0.free();
     }
 }
 
@@ -99,11 +108,14 @@ impl<D: Device> Allocator<D> {
         Ok(())
     }
 
-    /// Frees allocations of one pool of this allocator, whose handles were given up.
-    fn free_of_pool(&self, ended: &[AllocationId]) {
-        let Some(slot) = ended.first().and_then(|first| self.pools.get(first.pool)) else { return };
-        let mut held = None;
-        for &id in ended {
+    /// Frees allocations of this allocator, whose handles were given up, from the `next` one to the last that is of its pool.
+    /// `next` is moved before each free, so that none is freed again should one panic.
+    fn free_of_one_pool(&self, ended: &[AllocationId], next: &mut usize) {
+        let Some(pool) = ended.get(*next).map(|id| id.pool) else { return };
+        let (slot, mut held) = (self.pools.get(pool), None);
+        for &id in ended[*next..].iter().take_while(|id| id.pool == pool) {
+            *next += 1;
+            let Some(slot) = slot else { continue };
             let in_use = RecordInUse::new(id.record, id.generation);
             let Some(mut guard) = held.take().or_else(|| slot.lock_to_free()) else {
                 self.free_where_threads_meet(slot, in_use, id);

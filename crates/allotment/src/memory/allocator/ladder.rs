@@ -91,6 +91,27 @@ pub(crate) enum IdleBlocks<'a, D: Device> {
     FreeBut(&'a PoolSlot<D>),
 }
 
+/// What may help against a refusal, beside the rungs that were tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::memory) enum MayHelp {
+    Nothing,
+    /// What is free but was not taken yet: it has room, or ends what was in use.
+    Frees,
+    /// And memory that waits to be returned to the driver: it is in no pool any more, so it has no room for a request, but makes
+    /// room for memory of the driver. To return it takes milliseconds, which a request that may not have such memory must not wait for.
+    FreesAndMemory,
+}
+
+impl MayHelp {
+    pub(in crate::memory) const fn against(refused: AllocationError) -> Self {
+        match refused {
+            _ if refused.is_for_want_of_memory() || refused.is_of_mapping() => Self::FreesAndMemory,
+            _ if refused.falls_through() => Self::Frees,
+            _ => Self::Nothing,
+        }
+    }
+}
+
 impl<D: Device> Allocator<D> {
     /// Returns true if something may wait for the GPU that [`reclaim_finished`](Self::reclaim_finished) would destroy.
     pub(super) fn may_reclaim(&self) -> bool {
@@ -121,15 +142,15 @@ impl<D: Device> Allocator<D> {
         self.take_left_frees() || any
     }
 
-    /// Does what a caller may be refused, as all code does that refuses memory, or the end of what is in use: where `may_help`
-    /// says so of the refusal, all that is free in any way is taken, and it is done once more. Called with no lock held.
+    /// Does what a caller may be refused, as all code does that refuses memory, or the end of what is in use: what
+    /// [may help](MayHelp) against the refusal is taken, and it is done once more. Called with no lock held.
     pub(in crate::memory) fn or_refuse<T, E>(
         &self,
-        may_help: impl FnOnce(&E) -> bool,
+        may_help: impl FnOnce(&E) -> MayHelp,
         mut attempt: impl FnMut() -> Result<T, E>,
     ) -> Result<T, E> {
         match attempt() {
-            Err(refused) if may_help(&refused) && self.take_all_that_is_free() => attempt(),
+            Err(refused) if self.take_what_is_free(may_help(&refused)) => attempt(),
             done => done,
         }
     }
@@ -137,9 +158,20 @@ impl<D: Device> Allocator<D> {
     /// Takes what is free but for a step that nobody has made yet: what threads left, what the GPU has finished with, memory that
     /// waits for the maintenance thread. Idle blocks are the last, and only where they help
     /// ([`free_idle_for`](Self::free_idle_for)). Returns true if there was any.
-    fn take_all_that_is_free(&self) -> bool {
+    fn take_what_is_free(&self, may_help: MayHelp) -> bool {
+        if may_help == MayHelp::Nothing {
+            return false;
+        }
         let any = self.reclaim_finished();
-        self.return_memory() != 0 || any
+        if may_help == MayHelp::Frees {
+            return any;
+        }
+        let memory = self.pools.take_left_to_maintenance();
+        if memory.is_empty() {
+            return any;
+        }
+        self.waiting(|| self.free_all(memory));
+        true
     }
 
     /// Allocates memory of the driver by itself, with every rung of the [ladder](self) that such memory has. `make` calls
@@ -153,11 +185,16 @@ impl<D: Device> Allocator<D> {
     ) -> Result<T, AllocationError> {
         let terms = terms.into();
         let attempt = || self.heaps().allocate(self.device(), of, terms, &make);
-        let may_help = |refused: &AllocationError| refused.is_for_want_of_memory() || refused.is_of_mapping();
+        // Ahead of demand nobody waits for, so maintenance returns memory in its own time.
+        let may_help = |refused: &AllocationError| match (MayHelp::against(*refused), &idle) {
+            (MayHelp::FreesAndMemory, IdleBlocks::Keep) => MayHelp::Frees,
+            (may_help, _) => may_help,
+        };
         // Again after each step that has freed something.
         match self.or_refuse(may_help, &attempt) {
             Err(refused)
-                if may_help(&refused) && self.free_idle_for(&idle, (of.0, refused), terms.budget) =>
+                if MayHelp::against(refused) == MayHelp::FreesAndMemory
+                    && self.free_idle_for(&idle, (of.0, refused), terms.budget) =>
             {
                 attempt()
             }

@@ -328,10 +328,11 @@ struct GivesBack<'a, D: Device>(&'a Allocator<D>);
 impl<D: Device> Drop for GivesBack<'_, D> {
     fn drop(&mut self) {
         let Self(allocator) = self;
+        let settled = allocator.settled();
         // Memory that waits for maintenance has left its pool, so the pools below no longer have it.
         allocator.return_memory();
         // Taken out of all locks first: freeing calls the driver.
-        let pools: Vec<_> = allocator.settled().slots().map(PoolSlot::take_pool).collect();
+        let pools: Vec<_> = settled.slots().map(PoolSlot::take_pool).collect();
         allocator.free_all(pools.into_iter().flatten().flat_map(PoolState::into_memory));
     }
 }

@@ -89,9 +89,10 @@ impl<D: Device> Allocator<D> {
 
     /// Frees all empty blocks of one heap, or of all heaps, in all pools but one. Returns true if any was freed.
     pub(super) fn release_empty(&self, heap: Option<MemoryHeapIndex>, but: Option<&PoolSlot<D>>) -> bool {
+        let settled = self.settled();
         // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
-        for slot in self.settled().slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
+        for slot in settled.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
             // Some at a time.
             loop {
                 let memory = slot.take_empty(heap);

@@ -47,7 +47,7 @@ pub use self::emptied_blocks::EmptiedBlocks;
 pub(super) use self::empty::{EmptyBlock, SpareCriteria};
 
 // How long a search for room may take.
-pub(super) use self::search::Search;
+pub(super) use self::search::Effort;
 
 // Freed ranges that wait for a request of their size, and the large sizes that came back.
 pub(super) use self::aligned_lists::{is_aligned_coarsely, is_of_aligned_lists, round_up};

@@ -28,13 +28,40 @@ const MOST_FITTING: u32 = 32;
 /// The ranges that a search looks at while others wait for the lock, where it has to look at all: less than 100 µs.
 const AT_ONCE: usize = 1000;
 
-/// How long a search for room may take in each block.
+/// How long a search for room may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Search {
-    /// A block that has to be [prepared](BlockSet::prepare) is passed over, a part of it done: another one may have room.
-    Soon,
+pub(crate) struct Effort {
+    /// The regions that it may look at to [prepare](BlockSet::prepare) blocks. `None` where it has to end.
+    left: Option<usize>,
+    /// Blocks were passed over that are not prepared.
+    passed: bool,
+}
+
+impl Effort {
     /// Until it is known which block has room.
-    Whole,
+    pub(crate) const WHOLE: Self = Self { left: None, passed: false };
+    /// A block of very many ranges may be passed over, since another one may have room.
+    pub(crate) const SMALL: Self = Self { left: Some(AT_ONCE), passed: false };
+
+    /// Returns true where the search has not ended: a block that it passed over may have room.
+    pub(crate) fn has_passed(self) -> bool {
+        self.passed
+    }
+
+    fn allocate(
+        &mut self,
+        ranges: &mut VirtualBlock<()>,
+        request: Request,
+    ) -> Result<Option<Allocation>, AllocateError> {
+        let Some(left) = self.left else { return ranges.allocate_if_it_fits(request, ()) };
+        match ranges.allocate_if_found_soon(request, (), left) {
+            Err(AllocateError::Unprepared) => {
+                *self = Self { left: Some(0), passed: true };
+                Ok(None)
+            }
+            found => found,
+        }
+    }
 }
 
 /// The part of a shared block that a search for room reads, contiguous in memory with those of the other blocks.
@@ -132,16 +159,17 @@ impl<D: Device> BlockSet<D> {
             let at_start = Request { side: StackSide::Lower, ..*request };
             return self.place_in_block(index, &at_start, sizes);
         }
-        self.place_in_shared(request, usable, sizes, Search::Whole)
+        self.place_in_shared(request, usable, sizes, &mut { Effort::WHOLE })
     }
 
-    /// Places a request in a shared block.
+    /// Places a request in a shared block. Above [`FIRST_FIT`] the whole search is made, whatever the effort: so large ranges are
+    /// never very many.
     pub(crate) fn place_in_shared(
         &mut self,
         request: &Request,
         usable: UsableBlocks,
         sizes: Sizes,
-        search: Search,
+        effort: &mut Effort,
     ) -> Result<Option<PlacedRange>, AllocateError> {
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
             let closest = self.closest_fit(request, usable);
@@ -159,10 +187,7 @@ impl<D: Device> BlockSet<D> {
             if !self.is_usable(block, usable) {
                 continue;
             }
-            let placed = self.place_with(block, sizes, |ranges| match search {
-                Search::Soon => ranges.allocate_if_found_soon(*request, (), AT_ONCE),
-                Search::Whole => ranges.allocate_if_it_fits(*request, ()),
-            })?;
+            let placed = self.place_with(block, sizes, |ranges| effort.allocate(ranges, *request))?;
             if placed.is_some() {
                 return Ok(placed);
             }
@@ -243,17 +268,20 @@ impl<D: Device> BlockSet<D> {
 
     /// Does a part of what the search for room has to do once in blocks with very many free ranges, up to the first block that has
     /// room. Returns true if nothing is left of it.
-    pub(crate) fn prepare(&mut self, request: &Request) -> bool {
+    pub(crate) fn prepare(&mut self, request: &Request, usable: UsableBlocks) -> bool {
         let mut from = 0;
         while let Some((at, index)) = self.order.with_room(request.size, from) {
             from = at + 1;
-            let Some(block) = self.blocks.get_mut(index) else { continue };
+            let Some(block) = self.blocks.get_mut(index).filter(|block| usable.contain(block)) else {
+                continue;
+            };
             if !block.ranges.prepare(request, AT_ONCE) {
                 return false;
             }
-            // The bound is at most 1/32 too large.
+            // The bound is at most 1/32 too large. Only where it says nothing is the search worth its time.
             let largest = block.ranges.largest_free_at_most();
-            if largest - largest / 32 >= request.size.saturating_add(request.alignment.get()) {
+            let surely = largest - largest / 32 >= request.size.saturating_add(request.alignment.get());
+            if surely || block.ranges.would_fit(request) {
                 break;
             }
         }

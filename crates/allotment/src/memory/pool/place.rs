@@ -6,7 +6,7 @@ use super::records::Entered;
 use super::{PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
 use crate::events::Placement;
-use crate::memory::block_set::{Role, Search, Sizes, SpareCriteria, UsableBlocks};
+use crate::memory::block_set::{Effort, Role, Sizes, SpareCriteria, UsableBlocks};
 use crate::memory::request::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
@@ -103,10 +103,12 @@ impl<D: Device> PoolState<D> {
         let range = Request { size, alignment, strategy: request.options.strategy, side: StackSide::Lower };
         let blocks = &mut self.sets[set];
         blocks.history.note_request(size);
-        let placed = blocks.place_in_shared(&range, UsableBlocks::ALL, sizes, Search::Soon).ok().flatten();
+        let mut effort = Effort::SMALL;
+        let placed = blocks.place_in_shared(&range, UsableBlocks::ALL, sizes, &mut effort).ok().flatten();
         let Some(placed) = placed else {
-            // As there: the lists are empty afterwards, so this recurses once. Only where no spare block comes before them.
-            if blocks.empty_blocks != 0 || blocks.quick.len() == 0 {
+            // As there: the lists are empty afterwards, so this recurses once. Only where no spare block comes before them, and
+            // none was passed over that may have room.
+            if effort.has_passed() || blocks.empty_blocks != 0 || blocks.quick.len() == 0 {
                 return None;
             }
             self.flush_quick_lists_and_say_so();

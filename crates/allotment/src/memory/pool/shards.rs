@@ -80,6 +80,9 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 /// one.
 const LEAST_FILL: u64 = 16;
 
+/// The pieces of 1,000 ranges in which a search is prepared, before the rest is done at once.
+const MOST_PIECES: usize = 2000;
+
 /// Returns four times the number of threads that can run at once, up to [`MOST_SHARDS`].
 pub(super) fn default_shards() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
@@ -257,17 +260,19 @@ impl<D: Device> Pools<D> {
         if searches_by_size && request.requirements.alignment == Alignment::ONE {
             return Ok(shard);
         }
-        loop {
+        for _ in 0..MOST_PIECES {
             let LockedShard { index, slot, mut guard } = shard;
             let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
-            if state.sets[set].prepare(&rounded.request) {
+            if state.sets[set].prepare(&rounded.request, rounded.usable) {
                 return Ok(LockedShard { index, slot, guard });
             }
             drop(guard);
             slot.state.pass();
             shard = LockedShard { index, slot, guard: slot.state.lock_for_a_piece() };
         }
+        // The rest in one piece: other threads may change so much between two of them that the index is dropped each time.
+        Ok(shard)
     }
 
     /// Locks the thread's own shard of a pool for a request.
