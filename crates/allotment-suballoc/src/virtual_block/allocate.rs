@@ -102,7 +102,7 @@ impl<T> VirtualBlock<T> {
     /// use allotment_suballoc::{Algorithm, Alignment, Request, VirtualBlock};
     ///
     /// let mut block = VirtualBlock::new(1 << 16, Algorithm::Tlsf)?;
-    /// let request = Request::new(100).with_alignment(Alignment::new(256)?);
+    /// let request = Request::new(100).aligned(Alignment::new(256)?);
     /// assert!(block.allocate_if_found_soon(request, "texture", 1000)?.is_some());
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
