@@ -261,10 +261,12 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
         attempt: impl Fn(TypeInPool<'_>, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
-        let served = self.or_refuse(
-            |refused: &AllocationError| MayHelp::against(*refused),
-            || self.by_memory_types(request, &attempt),
-        );
+        let may_help = |refused: &AllocationError| match MayHelp::against(*refused) {
+            // Nobody waits for what is asked for ahead of demand.
+            MayHelp::FreesAndMemory if request.ahead => MayHelp::Frees,
+            may_help => may_help,
+        };
+        let served = self.or_refuse(may_help, || self.by_memory_types(request, &attempt));
         served.map_err(|error| self.refused(error, request))
     }
 
@@ -411,10 +413,11 @@ impl<D: Device> Allocator<D> {
             found.is_some_and(|found| found.properties.contains(required))
         };
         let types = || pool.memory_types().enumerate().filter(is_allowed);
+        let count = if request.best_type_only { 1 } else { usize::MAX };
         let tried = self.by_types(
             request,
             false,
-            || types().filter(&suits),
+            || types().filter(&suits).take(count),
             |(position, memory_type), request| {
                 attempt(pool.set_of(position, request.moves.mover.is_some()), memory_type, request)
             },
@@ -528,8 +531,11 @@ impl<D: Device> Allocator<D> {
 
     /// Says that a request was refused, in the log and in the events. Returns the error.
     fn refused(&self, error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
-        event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
-        self.emit_refused(&error, request);
+        // What is asked for ahead of demand is nobody's request.
+        if !request.ahead {
+            event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
+            self.emit_refused(&error, request);
+        }
         error
     }
 

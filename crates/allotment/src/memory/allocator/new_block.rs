@@ -35,7 +35,7 @@ impl<D: Device> Allocator<D> {
             let allowed =
                 self.heaps().check(self.device(), source.memory_type, preferred, source.terms.budget).is_ok();
             // With a maintenance thread, that thread frees blocks.
-            if allowed && !self.pools.grows_ahead() {
+            if allowed && !source.terms.ahead && !self.pools.grows_ahead() {
                 self.free_all(self.pass_time(now));
                 self.release_each(|| slot.take_stale(preferred));
             }

@@ -88,8 +88,8 @@ use pages::{Chunk, Frame, PAGE, Place, Plan, Space, Taken, Turn, join};
 /// ([`AccessError::OfNoPiece`](crate::memory::AccessError::OfNoPiece)), and commands of the program use the bytes of pieces alone,
 /// which they keep.
 ///
-/// Creating and trimming may wait for a queue: a thread that holds the lock of a queue
-/// (`vulkan::Device::lock_queue`) must do neither.
+/// Creating and trimming may wait for a queue, and for all that was submitted to it before: a thread that holds the lock of a queue
+/// (`vulkan::Device::lock_queue`), or has yet to submit what that queue waits for, must do neither.
 ///
 /// Memory that no piece is in stays for the next ones, until [`trim`](Self::trim) frees it.
 pub struct ExpandableBuffer<D: Device> {
@@ -186,7 +186,8 @@ impl<D: Device> ExpandableBuffer<D> {
         let requirements = Requirements { size: PAGE, ..requirements };
         // Memory that pieces are given and taken from is allocated and freed by itself.
         let options = options.with_dedicated(Dedicated::Always);
-        let begin = || {
+        let mut outlives = None;
+        let mut begin = || {
             if requirements.alignment.get() > PAGE {
                 return Err(ResourceError::from(DeviceError::Unsupported).of(name));
             }
@@ -198,15 +199,22 @@ impl<D: Device> ExpandableBuffer<D> {
             let (first, place) = Self::allocate(memory, &requirements, &options, Wanted::Now)?;
             let bindings = [RangeBinding { offset: 0, size: PAGE, memory: Some(place) }];
             // SAFETY: both are new, and satisfy the buffer's requirements. The buffer's token will keep the memory.
-            unsafe { device.bind_ranges(&handle, &bindings) }
-                .map_err(|error| ResourceError::from(error).of(name))?;
-            Ok((block, first, place))
+            match unsafe { device.bind_ranges(&handle, &bindings) } {
+                Ok(()) => Ok((block, first, place)),
+                Err(error) => {
+                    // It may be bound all the same, where the device is lost.
+                    outlives = Some(first);
+                    Err(ResourceError::from(error).of(name))
+                }
+            }
         };
         let (block, first, place) = match begin() {
             Ok(begun) => begun,
             Err(error) => {
                 // SAFETY: created just now by this device; no queue uses it.
                 unsafe { device.destroy_buffer(handle) };
+                // After the buffer that it may be bound to.
+                drop(outlives);
                 return Err(error);
             }
         };
