@@ -73,15 +73,18 @@ impl WeakDeletionQueue {
     /// type. Returns `None` once the last clone of the queue was dropped.
     pub(crate) fn reclaim_types(&self, types: &[TypeId]) -> Option<Reclaimed> {
         let home = self.0.upgrade().filter(|home| !home.closed.load(Relaxed))?;
-        let of_types = || home.queues_of(|of| types.contains(&of));
-        let ahead = of_types().fold(false, |ahead, queue| queue.seal() | ahead);
-        if !of_types().any(AnyQueue::has_sealed) {
-            // The usual case: nothing has to be asked of the driver.
-            return Some(Reclaimed::default());
-        }
-        let reached = home.tracker.poll_progress(ahead);
+        let is_wanted = |of| types.contains(&of);
+        let (mut ahead, mut any) = (false, false);
+        home.each_of(is_wanted, |queue| {
+            ahead |= queue.seal();
+            any |= queue.has_sealed();
+        });
         let mut reclaimed = Reclaimed::default();
-        of_types().for_each(|queue| reclaimed += queue.drop_ready(&reached));
+        // The usual case: nothing has to be asked of the driver.
+        if any {
+            let reached = home.tracker.poll_progress(ahead);
+            home.each_of(is_wanted, |queue| reclaimed += queue.drop_ready(&reached));
+        }
         Some(reclaimed)
     }
 
@@ -323,10 +326,11 @@ impl DeletionQueue {
     pub fn reclaim(&self) -> Reclaimed {
         let home = self.home();
         // Seal the queues of all types first, so that the driver is called once for all of them.
-        let ahead = home.queues().fold(false, |ahead, queue| queue.seal() | ahead);
+        let mut ahead = false;
+        home.each(|queue| ahead |= queue.seal());
         let reached = home.tracker.poll_progress(ahead);
         let mut reclaimed = Reclaimed::default();
-        home.queues().for_each(|queue| reclaimed += queue.drop_ready(&reached));
+        home.each(|queue| reclaimed += queue.drop_ready(&reached));
         if reclaimed.count != 0 {
             event!(
                 TRACE,
@@ -377,12 +381,14 @@ impl DeletionQueue {
     /// Returns the number of pending objects; `None` while another thread reclaims some. Waits for no thread, and visits no
     /// object.
     pub(crate) fn pending(&self) -> Option<usize> {
-        self.home().queues().map(AnyQueue::pending).sum()
+        let mut pending = Some(0);
+        self.home().each(|queue| pending = pending.zip(queue.pending()).map(|(sum, more)| sum + more));
+        pending
     }
 
     /// Frees spare capacity that a burst has left.
     pub fn trim(&self) {
-        self.home().queues().for_each(AnyQueue::trim);
+        self.home().each(|queue| queue.trim());
     }
 }
 
@@ -409,15 +415,26 @@ impl Home {
         }
     }
 
-    fn queues(&self) -> impl Iterator<Item = &dyn AnyQueue> {
-        self.queues_of(|_| true)
+    /// Visits the queues of all types, with those of types that come meanwhile.
+    #[inline]
+    fn each(&self, visit: impl FnMut(&dyn AnyQueue)) {
+        self.each_of(|_| true, visit);
     }
 
-    /// Returns the queues of the types that are wanted.
-    fn queues_of(&self, wanted: impl Fn(TypeId) -> bool) -> impl Iterator<Item = &dyn AnyQueue> {
-        let pages = core::iter::successors(Some(&self.types), |page| page.next.get().map(|next| &**next));
-        let found = pages.flat_map(|page| &page.queues).map_while(OnceLock::get);
-        found.filter(move |found| wanted(found.of)).filter_map(|found| (found.unnamed)(&*found.queue))
+    /// Visits the queues of the types that are wanted.
+    // A loop, since an iterator over pages and their queues was not inlined where a frame reclaims.
+    #[inline]
+    fn each_of(&self, wanted: impl Fn(TypeId) -> bool, mut visit: impl FnMut(&dyn AnyQueue)) {
+        let mut next = Some(&self.types);
+        while let Some(page) = next {
+            for place in &page.queues {
+                let Some(found) = place.get() else { return };
+                if wanted(found.of) {
+                    (found.unnamed)(&*found.queue).into_iter().for_each(&mut visit);
+                }
+            }
+            next = page.next.get().map(|next| &**next);
+        }
     }
 
     /// Retires the value of an [`Owned`].
@@ -455,7 +472,7 @@ impl Home {
 
     fn statistics(&self) -> ReleaseStatistics {
         let mut statistics = ReleaseStatistics::default();
-        self.queues().for_each(|queue| statistics += queue.statistics());
+        self.each(|queue| statistics += queue.statistics());
         statistics
     }
 
@@ -464,7 +481,7 @@ impl Home {
         // Repeat while something is released: each round may make objects of other types pending.
         loop {
             let before = self.statistics();
-            self.queues().for_each(|queue| {
+            self.each(|queue| {
                 queue.drain(timeout.saturating_sub(began.elapsed()));
             });
             let left = self.statistics();

@@ -112,6 +112,7 @@ impl<T> Shard<T> {
         self.grows = true;
     }
 
+    #[inline]
     pub(super) fn tie(&mut self, turns: &Turns, tie: Tie, bytes: u64, since: u64, item: T) {
         let mut order = turns.order(self.order);
         // A tied item needs an order of its own: it may be released earlier than its neighbours, and `arrange` puts
@@ -131,6 +132,7 @@ impl<T> Shard<T> {
 
     /// Removes the items with stamps up to `horizon` and orders up to `closed`. Returns their number, bytes and
     /// time.
+    #[inline]
     pub(super) fn take_sealed(
         &mut self,
         horizon: u64,
