@@ -464,7 +464,8 @@ impl Home {
         //   handle   writes `closed`, locks the shard, looks, unlocks it
         //
         // If the owner was first, the handle sees the object; else the owner sees `closed`, by the lock that it took from the
-        // handle. For a shard that was never taken see `Handle::drop`.
+        // handle. For a shard that was never taken see `Handle::drop`; whoever takes one for the first time comes here, too, so
+        // an owner that finds it taken already, and misses `closed`, is found by that look.
         if self.closed.load(Relaxed) {
             finish(self);
         }
