@@ -103,7 +103,7 @@ fn generate(count: usize) -> Recording {
     recording.texts = (0..400).map(|n| format!("src/file{}.rs:{n}:9", n % 20)).collect();
     let events = &mut recording.events;
     let (pool, name) = (PoolId(0), TextId::NONE);
-    events.push(Event::PoolCreated { pool, name, algorithm: Algorithm::Tlsf, custom: false });
+    events.push(Event::PoolCreated { pool, name, algorithm: Some(Algorithm::Tlsf), custom: false });
     for block in 0..BLOCKS {
         let (memory_type, kind) = (MemoryTypeIndex((block % 4) as u8), BlockKind::Shared);
         events.push(Event::BlockAllocated {

@@ -249,8 +249,12 @@ fn recording_with_names() -> Vec<u8> {
     let texts = ["shadow map", "blur", SITE, "loaded", "level 2"].map(str::to_owned).to_vec();
     let [map, blur, site, loaded, level] = [1, 2, 3, 4, 5].map(TextId);
     let pool = PoolId(0);
-    let mut events =
-        vec![Event::PoolCreated { pool, name: TextId::NONE, algorithm: Algorithm::Tlsf, custom: false }];
+    let mut events = vec![Event::PoolCreated {
+        pool,
+        name: TextId::NONE,
+        algorithm: Some(Algorithm::Tlsf),
+        custom: false,
+    }];
     let (memory_type, kind) = (MemoryTypeIndex(0), BlockKind::Shared);
     events.push(Event::BlockAllocated { block: BlockId(0), pool, memory_type, kind, size: 1 << 20 });
     for (key, name) in [(0, blur), (1, map), (2, map)] {
@@ -438,7 +442,7 @@ fn stalls_are_counted_without_waits_for_frames_in_flight_or_by_kind() {
         let args = ["check", &path, "--json"].into_iter().chain(limits).collect::<Vec<_>>();
         let check: Value = serde_json::from_slice(&allotment(&folder, &args).stdout).unwrap();
         let rules = check["rules"].as_array().unwrap().iter();
-        let numbers = rules.map(|rule| rule["measured"].as_u64().unwrap()).collect::<Vec<_>>();
+        let numbers = rules.skip(1).map(|rule| rule["measured"].as_u64().unwrap()).collect::<Vec<_>>();
         (check["ok"].as_bool().unwrap(), numbers)
     };
     assert_eq!(measured(&["1"]), (true, vec![1]));
@@ -530,7 +534,7 @@ fn rules_that_hold_end_with_code_0_and_others_with_code_1() {
     let rules = ["--max-leaks", "2", "--max-peak", "64MiB", "--max-fragmentation", "1", "--max-stalls", "0"];
     let good = allotment(&folder, &[&["check", &path][..], &rules].concat());
     let report = text(&good);
-    assert_eq!(report.lines().filter(|line| line.trim_start().starts_with("ok ")).count(), 4, "{report}");
+    assert_eq!(report.lines().filter(|line| line.trim_start().starts_with("ok ")).count(), 5, "{report}");
     assert!(good.stderr.is_empty());
 
     let bad =
@@ -538,12 +542,12 @@ fn rules_that_hold_end_with_code_0_and_others_with_code_1() {
     assert_eq!(bad.status.code(), Some(1));
     let report = String::from_utf8(bad.stdout).unwrap();
     assert_eq!(report.matches("FAILED").count(), 2, "{report}");
-    assert_eq!(String::from_utf8(bad.stderr).unwrap(), "allotment: 2 of 3 rules failed\n");
+    assert_eq!(String::from_utf8(bad.stderr).unwrap(), "allotment: 2 of 4 rules failed\n");
 
     let bad = allotment(&folder, &["check", &path, "--max-leaks", "1", "--json"]);
     assert_eq!(bad.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&bad.stdout).unwrap();
-    assert_eq!((&report["ok"], &report["rules"][0]["measured"]), (&false.into(), &2.into()));
+    assert_eq!((&report["ok"], &report["rules"][1]["measured"]), (&false.into(), &2.into()));
 }
 
 #[test]
@@ -553,7 +557,7 @@ fn bad_input_ends_with_code_2() {
     let text_file = written(&folder, "novel.txt", b"It was a dark and stormy night.\n");
     let header_cut = written(&folder, "cut.altr", b"\x89ALT\r\n\x1a\n\x01\0");
     for args in [
-        &["check", path.as_str()][..],
+        &["check", path.as_str(), "--accept", "everything"][..],
         &["check", &path, "--max-peak", "12X"],
         &["check", &path, "--max-fragmentation", "1.5"],
         &["check", "nowhere.altr", "--max-leaks", "0"],
@@ -584,19 +588,51 @@ fn bad_input_ends_with_code_2() {
 }
 
 #[test]
-fn of_a_recording_that_was_cut_what_is_left_is_used_with_a_warning() {
+fn of_a_recording_that_was_cut_what_is_left_is_used_and_each_output_says_so() {
     let folder = folder();
     let whole = fs::read(recording_of_the_race(&folder)).unwrap();
     let cut = written(&folder, "cut.altr", &whole[..whole.len() - 40]);
-    let output = allotment(&folder, &["stats", &cut, "--json"]);
-    let warning = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(
-        warning.starts_with("allotment: warning: ") && warning.contains("cut short at byte"),
-        "{warning}"
-    );
-    assert_eq!(warning.lines().count(), 1, "{warning}");
-    let stats: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(output.status.success() && stats["events"].is_u64());
+    let stats = json(&allotment(&folder, &["stats", &cut, "--json"]));
+    assert!(stats["events"].is_u64());
+    for command in ["stats", "map", "leaks", "diff", "advise", "whatif", "report", "alias"] {
+        let text = text(&allotment(&folder, &[command, &cut]));
+        assert_eq!(
+            text.matches("not read: damaged: the recording is cut short at byte").count(),
+            1,
+            "{text}"
+        );
+        let json = json(&allotment(&folder, &[command, &cut, "--json"]));
+        assert_eq!(json["unread"].as_array().unwrap().len(), 1, "{json}");
+        assert_eq!((&json["unread"][0]["kind"], &json["unread"][0]["count"]), (&"damaged".into(), &1.into()));
+    }
+    let rule = ["lifetimes", &cut, "--rule", "active", "--at", "0"];
+    let lifetimes = text(&allotment(&folder, &rule));
+    assert!(lifetimes.contains("not read: damaged"), "{lifetimes}");
+    // Where standard output is the file itself.
+    let export = allotment(&folder, &["export", &cut, "--format", "csv"]);
+    assert!(String::from_utf8(export.stderr).unwrap().starts_with("allotment: not read: damaged: "));
+}
+
+/// The figures of half a file say nothing.
+#[test]
+fn a_check_fails_on_what_was_not_read_unless_it_is_accepted() {
+    let folder = folder();
+    let whole = fs::read(recording_of_the_race(&folder)).unwrap();
+    let cut = written(&folder, "cut.altr", &whole[..whole.len() - 40]);
+    let empty = written(&folder, "empty.jsonl", b"{\"header\":{\"gfxrecon-version\":\"1.0\"}}\n");
+    for (file, kind) in [(&cut, "damaged"), (&empty, "nothing")] {
+        let check = allotment(&folder, &["check", file, "--max-leaks", "999999", "--json"]);
+        let report: Value = serde_json::from_slice(&check.stdout).unwrap();
+        assert_eq!((check.status.code(), &report["ok"]), (Some(1), &false.into()), "{report}");
+        assert_eq!(report["unread"][0]["kind"], kind);
+        let other = allotment(&folder, &["check", file, "--accept", "encoding"]);
+        assert_eq!(other.status.code(), Some(1));
+        for accept in [kind, "all"] {
+            let good = allotment(&folder, &["check", file, "--accept", accept]);
+            assert!(text(&good).contains("1 that are accepted"), "{good:?}");
+        }
+    }
+    text(&allotment(&folder, &["check", &recording_of_the_race(&folder)]));
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn generate(count: u64, blocks: u64, one_in: u64) -> Recording {
     recording.events.push(Event::PoolCreated {
         pool,
         name: TextId::NONE,
-        algorithm: Algorithm::Tlsf,
+        algorithm: Some(Algorithm::Tlsf),
         custom: false,
     });
     for block in 0..blocks {

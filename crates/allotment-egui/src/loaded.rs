@@ -125,6 +125,8 @@ impl Debug for SharedRecording {
 pub(crate) struct Loaded {
     indexed: Arc<Indexed>,
     moving: Moving,
+    /// What of the file was not read, as text.
+    unread: Vec<String>,
 }
 
 /// The index of a recording, for a thread that counts something beside the frames.
@@ -142,7 +144,8 @@ impl Loaded {
     pub(crate) fn new(recording: Recording) -> Self {
         let indexed = Arc::new(Indexed::new(recording, |recording| Timeline::new(recording)));
         let moving = Moving::new(Arc::clone(&indexed), |indexed| Cursor::new(indexed.borrow_dependent()));
-        Self { indexed, moving }
+        let unread = indexed.borrow_dependent().unread().iter().map(ToString::to_string).collect();
+        Self { indexed, moving, unread }
     }
 
     pub(crate) fn recording(&self) -> &Recording {
@@ -151,6 +154,10 @@ impl Loaded {
 
     pub(crate) fn timeline(&self) -> &Timeline<'_> {
         self.indexed.borrow_dependent()
+    }
+
+    pub(crate) fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     pub(crate) fn shared(&self) -> SharedTimeline {

@@ -69,10 +69,10 @@ pub(crate) fn pool(loaded: &Loaded, block: BlockIndex) -> String {
     let Some((id, is)) = timeline.block_info(block).pool.and_then(|pool| timeline.pool_info(pool)) else {
         return "no pool".to_owned();
     };
-    let algorithm = algorithm(is.algorithm);
+    let algorithm = is.algorithm.map_or_else(String::new, |is| format!(", {}", algorithm(is)));
     match loaded.recording().text(is.name) {
-        Some(name) if !name.is_empty() => format!("{name}, {algorithm}"),
-        _ => format!("default pool {}, {algorithm}", id.0),
+        Some(name) if !name.is_empty() => format!("{name}{algorithm}"),
+        _ => format!("default pool {}{algorithm}", id.0),
     }
 }
 

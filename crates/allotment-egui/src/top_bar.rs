@@ -40,16 +40,10 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
             figures(ui, state, &palette);
         });
     });
-    if state.loaded.timeline().contradiction_count() > 0 {
-        let contradictions = state.loaded.timeline().contradiction_count();
-        let verb = if contradictions == 1 { "contradicts" } else { "contradict" };
-        let text = format!(
-            "{} of this recording {verb} the events before and changed nothing.",
-            text::plural(contradictions, "event")
-        );
-        ui.horizontal(|ui| {
+    for unread in state.loaded.unread() {
+        ui.horizontal_wrapped(|ui| {
             ui.add_space(8.0);
-            ui.label(RichText::new(text).color(palette.stall));
+            ui.label(RichText::new(format!("Not read: {unread}")).color(palette.stall));
         });
     }
     open

@@ -76,7 +76,8 @@ class BlockMap {
   groupText(b, count) {
     const { model } = view, type = model.types[model.block.type[b]], pool = model.pools[model.block.pool[b] - 1];
     const where = `Memory type ${model.block.type[b]}${type?.properties ? ` (${type.properties.toLowerCase()})` : ""}`;
-    const algorithm = pool ? `, ${model.word("algorithm", pool.algorithm)}` : "";
+    const word = pool ? model.word("algorithm", pool.algorithm) : "";
+    const algorithm = word ? `, ${word}` : "";
     return `${pool?.name || where}${pool?.name ? ` · ${where}` : ""}${algorithm} · ${plural(count, "block")}`;
   }
 

@@ -182,8 +182,8 @@ function header() {
   $("title").textContent = model.title;
   const parts = [api, device, driver, producer, plural(model.end, "event"), model.frames.length ? plural(model.frames.length, "frame") : "", plural(model.count, "allocation")];
   $("meta").replaceChildren(...parts.filter(Boolean).map(text => el("span", {}, text)));
-  if (model.contradictions) {
-    $("notice").textContent = `${plural(model.contradictions, "event")} of this recording ${model.contradictions === 1 ? "contradicts" : "contradict"} the events before and changed nothing.`;
+  if (model.unread.length) {
+    $("notice").replaceChildren(...model.unread.map(text => el("div", {}, `Not read: ${text}`)));
     $("notice").hidden = false;
   }
   const scopes = [[-1, "all"], ...model.heaps.map((heap, i) => [i, `heap ${i}, ${heap.local ? "GPU" : "system"}${heap.size ? `, ${bytes(heap.size)}` : ""}`])];

@@ -14,7 +14,7 @@ class Model {
     this.columns = columns;
     const one = name => columns.numbers(name)[0];
     this.end = one("events");
-    this.contradictions = one("contradictions");
+    this.unread = columns.list("unread");
     this.title = columns.texts("title").get(0);
     this.texts = columns.texts("texts");
 

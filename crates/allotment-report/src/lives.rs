@@ -18,7 +18,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// A pool, from its creation to its destruction.
 pub(crate) struct PoolLife {
     pub(crate) name: TextId,
-    pub(crate) algorithm: allotment::Algorithm,
+    pub(crate) algorithm: Option<allotment::Algorithm>,
     pub(crate) custom: bool,
 }
 
@@ -97,8 +97,6 @@ pub(crate) struct Refusal {
 pub(crate) struct Lives {
     /// How many events there were.
     pub(crate) events: u64,
-    /// Events that contradict those before them, and changed nothing.
-    pub(crate) contradictions: u64,
     pub(crate) pools: Vec<PoolLife>,
     pub(crate) blocks: Vec<BlockLife>,
     /// The index of a block's life, and the bytes that it had from there on.
@@ -224,10 +222,9 @@ impl Lives {
         }
     }
 
-    /// Counts an event that the model refused.
+    /// Counts an event that the model refused, and that changed nothing.
     pub(crate) fn contradicted(&mut self) {
         self.events += 1;
-        self.contradictions += 1;
     }
 
     /// Notes an event of descriptor heaps, rings and deletion queues.

@@ -34,7 +34,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     let Content { title, recording, lives, advice, .. } = content;
     head(title, &recording.header, out)?;
     out.plain("events", [lives.events])?;
-    out.plain("contradictions", [lives.contradictions])?;
+    out.texts("unread", content.timeline.unread().iter().map(ToString::to_string))?;
     out.texts("texts", &recording.texts)?;
     out.texts("advice.text", advice)?;
     tables::write(content, out)?;
@@ -76,7 +76,7 @@ fn head<W: Write>(title: &str, header: &Header, out: &mut ColumnWriter<W>) -> io
     words(out, "words.descriptors", DescriptorKind::ALL)?;
     words(out, "words.ring", RingKind::ALL)?;
     words(out, "words.queue", DeletionQueueKind::ALL)?;
-    out.texts("words.algorithm", ["TLSF", "buddy", "linear"])?;
+    out.texts("words.algorithm", ["TLSF", "buddy", "linear", ""])?;
     let kinds = [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage];
     out.texts("words.kind", kinds.map(declared::kind).into_iter().chain(["not known"]))?;
     out.texts(
@@ -241,10 +241,11 @@ fn usage(range: &RangeLife) -> u64 {
     index.map_or(0, |index| index as u64 + 1)
 }
 
-fn algorithm(algorithm: Algorithm) -> u64 {
+fn algorithm(algorithm: Option<Algorithm>) -> u64 {
     match algorithm {
-        Algorithm::Tlsf => 0,
-        Algorithm::Buddy => 1,
-        _ => 2,
+        Some(Algorithm::Tlsf) => 0,
+        Some(Algorithm::Buddy) => 1,
+        Some(_) => 2,
+        None => 3,
     }
 }

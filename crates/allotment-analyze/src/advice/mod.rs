@@ -100,8 +100,8 @@ pub enum Advice {
     Rounding {
         /// The pool's name, or which default pool.
         pool: String,
-        /// Its algorithm.
-        algorithm: Algorithm,
+        /// Its algorithm, where it is known.
+        algorithm: Option<Algorithm>,
         /// Bytes that no allocation requested.
         wasted: u64,
         /// Their share of the occupied bytes, from 0 to 1.

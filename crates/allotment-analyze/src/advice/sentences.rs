@@ -48,7 +48,7 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         }
         Advice::Rounding { pool, algorithm, wasted, share } => {
             let (what, remedy) = match algorithm {
-                Algorithm::Buddy => {
+                Some(Algorithm::Buddy) => {
                     ("power-of-two rounding", ": use TLSF, or request sizes near powers of two")
                 }
                 _ => ("rounding", ": request sizes that are multiples of the alignment"),

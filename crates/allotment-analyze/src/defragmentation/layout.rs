@@ -116,7 +116,8 @@ impl PoolFacts {
             in_pages: true,
         };
         let Some((id, is)) = pool.and_then(|pool| timeline.pool_info(pool)) else { return facts };
-        (facts.id, facts.algorithm) = (Some(id), is.algorithm);
+        // Of other libraries it is not known; nearly all of them use a form of TLSF.
+        (facts.id, facts.algorithm) = (Some(id), is.algorithm.unwrap_or(Algorithm::Tlsf));
         for event in &is.description {
             match *event {
                 Event::PoolServes { first, first_type, optimal_images, .. } => {

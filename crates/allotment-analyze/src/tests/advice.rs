@@ -12,7 +12,7 @@ use crate::{Advice, AdviceThresholds, Bytes, Cursor, Timeline, advice};
 const MIB: u64 = 1 << 20;
 
 fn pool(algorithm: Algorithm) -> Event {
-    Event::PoolCreated { pool: PoolId(0), name: TextId(1), algorithm, custom: true }
+    Event::PoolCreated { pool: PoolId(0), name: TextId(1), algorithm: Some(algorithm), custom: true }
 }
 
 fn block(id: u64, size: u64) -> Event {

@@ -36,7 +36,7 @@ pub(crate) fn record(has: Has, steps: &[(u8, u16, u16)]) -> Recording {
             ..Header::default()
         },
         texts: ["tex 1", "tex 2", "mesh", "a.rs:1", "a.rs:2", "b.rs:3"].map(String::from).into(),
-        events: Vec::new(),
+        ..Recording::default()
     };
     let mut state = State::default();
     for &step in steps {
@@ -126,7 +126,8 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
         }
         77 => Event::BlockShared { block: *blocks.get(usize::from(a) % blocks.len().max(1))? },
         78..80 => {
-            let (pool, algorithm) = (PoolId(u32::from(a % 3)), Algorithm::ALL[usize::from(b % 3)]);
+            let (pool, algorithm) =
+                (PoolId(u32::from(a % 3)), Algorithm::ALL.get(usize::from(b % 4)).copied());
             Event::PoolCreated { pool, name: text(a), algorithm, custom: b % 2 == 0 }
         }
         80 => {

@@ -15,6 +15,7 @@ mod live_set;
 mod moments;
 mod other;
 mod rows;
+mod unread;
 
 use std::collections::{BTreeMap, HashMap};
 

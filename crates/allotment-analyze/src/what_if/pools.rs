@@ -63,7 +63,7 @@ impl Pools {
                 self.serves.remove(&pool);
                 if custom {
                     let mut desc = PoolDesc::new([]);
-                    desc.algorithm = algorithm;
+                    desc.algorithm = algorithm.unwrap_or(desc.algorithm);
                     self.descriptions.insert(pool, desc);
                 }
             }

@@ -54,8 +54,9 @@ pub(super) struct Story<'a> {
 
 impl<'a> Story<'a> {
     pub(super) fn new(original: &'a Recording) -> Self {
-        let (header, texts) = (original.header.clone(), original.texts.clone());
-        let made = Recording { header, texts, events: Vec::with_capacity(original.events.len()) };
+        let (header, texts, unread) =
+            (original.header.clone(), original.texts.clone(), original.unread.clone());
+        let made = Recording { header, texts, events: Vec::with_capacity(original.events.len()), unread };
         Self { original, made, numbers: TextNumbers::default(), bytes: BlockBytesByHeap::default() }
     }
 

@@ -7,6 +7,7 @@ use super::args::AdviseArgs;
 use super::json::MomentJson;
 use super::load::{index, load};
 use super::table::shown;
+use super::unread::{say_json, say_unread};
 use super::when::words;
 use crate::failure::Failure;
 
@@ -21,10 +22,10 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
             .map(|it| ItemJson { text: it.to_string(), bytes: it.bytes(), call_site: it.call_site() })
             .collect();
         let advice = AdviceJson { file: &loaded.title, at: cursor.moment().into(), advice };
-        say!("{}", serde_json::to_string(&advice)?);
-        return Ok(());
+        return say_json(&timeline.unread(), &advice);
     }
     say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    say_unread(&timeline.unread());
     if advice.is_empty() {
         say!("Nothing stands out.");
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use allotment_analyze::{Grouping, LifetimeRule, SettingChanges};
-use allotment_trace::recording::StallKind;
+use allotment_trace::recording::{StallKind, UnreadKind};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
@@ -308,22 +308,26 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(Debug, Parser)]
-#[command(after_help = when::HELP, group = clap::ArgGroup::new("rules").required(true).multiple(true))]
+#[command(after_help = when::HELP)]
 pub(crate) struct CheckArgs {
+    /// What of the file may be unread: damaged, not-understood, contradicts, nothing, lost, encoding, or all. May be given
+    /// several times. Without it the check fails if anything of the file was not read
+    #[arg(long, value_name = "KIND", value_parser = parse_accepted)]
+    pub(crate) accept: Vec<Accepted>,
     /// The most allocations that may exist at the end of the recording and are not released
-    #[arg(long, value_name = "N", group = "rules")]
+    #[arg(long, value_name = "N")]
     pub(crate) max_leaks: Option<u64>,
     /// The most bytes that all blocks may have at once, with an optional K, M or G
-    #[arg(long, value_name = "SIZE", group = "rules", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) max_peak: Option<u64>,
     /// The largest fragmentation, from 0 to 1: the share of the free bytes that are not in the largest hole of their
     /// block
-    #[arg(long, value_name = "SHARE", group = "rules", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub(crate) max_fragmentation: Option<f64>,
     /// The most times that a thread may wait in the library: for the driver or for the GPU, but not for frames in
     /// flight, as every program does that the GPU limits. With KIND= (driver-call, frames-in-flight or gpu), the most
     /// waits of that kind; may be given once for each
-    #[arg(long, value_name = "[KIND=]N", group = "rules", value_parser = parse_max_stalls)]
+    #[arg(long, value_name = "[KIND=]N", value_parser = parse_max_stalls)]
     pub(crate) max_stalls: Vec<MaxStalls>,
     /// The moment whose fragmentation is measured
     #[arg(long, value_name = "MOMENT", default_value_t)]
@@ -333,6 +337,30 @@ pub(crate) struct CheckArgs {
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What of a file may be unread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    All,
+    Kind(UnreadKind),
+}
+
+impl Accepted {
+    pub(crate) fn has(self, kind: UnreadKind) -> bool {
+        match self {
+            Self::All => true,
+            Self::Kind(accepted) => accepted == kind,
+        }
+    }
+}
+
+fn parse_accepted(text: &str) -> Result<Accepted, String> {
+    if text == "all" {
+        return Ok(Accepted::All);
+    }
+    let names = || UnreadKind::ALL.map(UnreadKind::name).join(", ");
+    UnreadKind::from_name(text).map(Accepted::Kind).ok_or_else(|| format!("not all, nor one of {}", names()))
 }
 
 /// A limit of stalls.

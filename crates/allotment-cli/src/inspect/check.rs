@@ -1,12 +1,15 @@
 //! `allotment check`: rules for a recording, for continuous integration. The exit code is 1 if one does not hold.
+//!
+//! One rule is always there: that nothing of the file was left unread. Figures of half a file say nothing.
 
 use allotment_analyze::{Cursor, Figures, Grouping, Leaks, Peaks, Scope};
-use allotment_trace::recording::Event;
+use allotment_trace::recording::{Event, Unread};
 use serde::Serialize;
 
-use super::args::CheckArgs;
+use super::args::{Accepted, CheckArgs};
 use super::load::{index, load};
 use super::table::{Align, Table, shown};
+use super::unread::{say_json, say_unread};
 use super::when::words;
 use crate::failure::Failure;
 use crate::units::{bytes, count};
@@ -14,7 +17,8 @@ use crate::units::{bytes, count};
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let loaded = load(&args.file)?;
     let timeline = index(&loaded);
-    let mut rules = Vec::new();
+    let unread = timeline.unread();
+    let mut rules = vec![Rule::unread(&unread, &args.accept)];
     if let Some(limit) = args.max_leaks {
         let leaks = Leaks::at(&Cursor::at(&timeline, timeline.end()), Grouping::CallSite);
         let texts = [count(leaks.count), count(limit)];
@@ -52,15 +56,16 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let failed = rules.iter().filter(|rule| !rule.ok).count();
     if args.json {
         let check = CheckJson { file: &loaded.title, ok: failed == 0, rules: &rules };
-        say!("{}", serde_json::to_string(&check)?);
+        say_json(&unread, &check)?;
     } else {
-        print(&loaded.title, &rules);
+        print(&loaded.title, &unread, &rules);
     }
     if failed == 0 { Ok(()) } else { Err(Failure::Rules { failed, of: rules.len() }) }
 }
 
-fn print(title: &str, rules: &[Rule]) {
+fn print(title: &str, unread: &[Unread], rules: &[Rule]) {
     say!("{}", shown(title));
+    say_unread(unread);
     say!();
     let (left, right) = (Align::Left, Align::Right);
     let mut table =
@@ -98,6 +103,22 @@ struct Rule {
 impl Rule {
     fn new(rule: &'static str, measured: Value, limit: Value, texts: [String; 2], about: String) -> Self {
         Self { rule, ok: measured <= limit, measured, limit, texts, about }
+    }
+
+    /// The rule that always holds or fails: that the file was read, or what of it was not is accepted.
+    fn unread(unread: &[Unread], accepted: &[Accepted]) -> Self {
+        let sum = |is_accepted: bool| {
+            let of_kind = |it: &&Unread| accepted.iter().any(|accepted| accepted.has(it.kind)) == is_accepted;
+            unread.iter().filter(of_kind).fold(0, |sum: u64, it| sum.saturating_add(it.count))
+        };
+        let (found, accepted) = (sum(false), sum(true));
+        let about = match (found, accepted) {
+            (0, 0) => "all of the file was read".to_owned(),
+            (_, 0) => "parts of the file that were not read".to_owned(),
+            _ => format!("parts of the file that were not read, and {} that are accepted", count(accepted)),
+        };
+        let texts = [count(found), count(0)];
+        Self::new("unread", Value::Whole(found), Value::Whole(0), texts, about)
     }
 }
 

@@ -1,14 +1,15 @@
 //! `allotment diff`: what changed between two moments of a recording, or between two recordings.
 
 use allotment_analyze::units::signed_bytes;
-use allotment_analyze::{Amount, Cursor, Difference, Figures, GroupDifference};
-use allotment_trace::recording::Moment;
+use allotment_analyze::{Amount, Cursor, Difference, Figures, GroupDifference, Timeline};
+use allotment_trace::recording::{Moment, Unread};
 use serde::Serialize;
 
 use super::args::{By, DiffArgs};
 use super::json::{FiguresJson, MomentJson};
 use super::load::{index, load_path};
 use super::table::{self, print_pairs, shown};
+use super::unread::{say_json, say_unread};
 use super::when::{When, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count};
@@ -30,20 +31,38 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let difference = Difference::between(&from, &to, args.by.grouping());
     let sides = [&from, &to].map(|cursor| (cursor.moment(), Figures::of_all(cursor)));
     let titles = [&a.title, &b.as_ref().unwrap_or(&a).title];
+    let unread = unread(&in_a, in_b.as_ref());
     if args.json {
         let side =
             |n: usize| SideJson { file: titles[n], at: sides[n].0.into(), figures: (&sides[n].1).into() };
-        say!("{}", serde_json::to_string(&DiffJson::new(side(0), side(1), &difference))?);
+        say_json(&unread, &DiffJson::new(side(0), side(1), &difference))?;
     } else {
-        print(titles, &sides, args.by, &difference);
+        print(titles, &unread, &sides, args.by, &difference);
     }
     Ok(())
 }
 
-fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], by: By, difference: &Difference) {
+/// Returns what of both files was not read. Of two files, each says which it is.
+fn unread(a: &Timeline<'_>, b: Option<&Timeline<'_>>) -> Vec<Unread> {
+    let Some(b) = b else { return a.unread() };
+    let of = |side: &str, timeline: &Timeline<'_>| {
+        let named = |it: Unread| Unread { text: format!("{side}: {}", it.text), ..it };
+        timeline.unread().into_iter().map(named).collect::<Vec<_>>()
+    };
+    [of("A", a), of("B", b)].concat()
+}
+
+fn print(
+    titles: [&String; 2],
+    unread: &[Unread],
+    sides: &[(Moment, Figures); 2],
+    by: By,
+    difference: &Difference,
+) {
     for ((side, title), (moment, _)) in ["A", "B"].iter().zip(titles).zip(sides) {
         say!("{side}: {} at {}", shown(title), words(*moment));
     }
+    say_unread(unread);
     say!();
     let row = |label: &str, value: String| (label.to_owned(), value);
     let amount = |is: Amount| format!("{}, {}", count(is.count), bytes(is.bytes));

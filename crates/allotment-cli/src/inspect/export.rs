@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::args::{ExportArgs, ExportFormat};
 use super::load::{index, load};
+use super::unread::{say_json, say_unread, warn_unread};
 use crate::failure::Failure;
 use crate::output;
 use crate::output_file::OutputFile;
@@ -23,7 +24,8 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
     }
     let loaded = load(&args.file)?;
-    let until = args.at.position(&index(&loaded))?;
+    let timeline = index(&loaded);
+    let (until, unread) = (args.at.position(&timeline)?, timeline.unread());
     let format = match args.format {
         ExportFormat::Vma => Format::VmaJson,
         ExportFormat::Chrome => Format::ChromeJson,
@@ -37,6 +39,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let written = Export::of(&loaded.recording).up_to(until).write(format, &mut text);
     written.map_err(|error| Failure::write(path, error))?;
     let Some(file) = output else {
+        warn_unread(&unread);
         output::check(|| io::Write::write_all(&mut io::stdout(), &text));
         return Ok(());
     };
@@ -44,9 +47,10 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let (path, size) = (path.display().to_string(), text.len() as u64);
     if args.json {
         let export = ExportJson { file: &loaded.title, format: format.name(), output: &path, bytes: size };
-        say!("{}", serde_json::to_string(&export)?);
+        say_json(&unread, &export)?;
     } else {
         say!("{path}: {}", bytes(size));
+        say_unread(&unread);
     }
     Ok(())
 }

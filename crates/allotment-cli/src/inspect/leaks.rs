@@ -8,6 +8,7 @@ use super::groups::{self, GroupJson};
 use super::json::MomentJson;
 use super::load::{index, load};
 use super::table::{self, shown};
+use super::unread::{say_json, say_unread};
 use super::when::words;
 use crate::failure::Failure;
 
@@ -29,10 +30,10 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
             library_bytes: leaks.library_bytes,
             groups,
         };
-        say!("{}", serde_json::to_string(&leaks)?);
-        return Ok(());
+        return say_json(&timeline.unread(), &leaks);
     }
     say!("{} at {}", shown(&loaded.title), words(leaks.at));
+    say_unread(&timeline.unread());
     table::print(&leaks.table(&timeline, args.by.grouping()));
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::groups::{self, GroupJson};
 use super::json::MomentJson;
 use super::load::{index, load_path};
 use super::table::{self, Align, Table, shown};
+use super::unread::{say_json, say_unread};
 use super::when::{When, words};
 use crate::failure::Failure;
 
@@ -32,10 +33,8 @@ pub(crate) fn run(args: &LifetimesArgs) -> Result<(), Failure> {
     let moments = moments(&asked, &timeline)?;
     let found = Found::new(rule, &moments, &timeline, args);
     if args.json {
-        say!(
-            "{}",
-            serde_json::to_string(&LifetimesJson::new(&loaded.title, rule, &moments, &timeline, &found))?
-        );
+        let found = LifetimesJson::new(&loaded.title, rule, &moments, &timeline, &found);
+        say_json(&timeline.unread(), &found)?;
     } else {
         print(&loaded.title, rule, args.by, &moments, &timeline, &found);
     }
@@ -98,6 +97,7 @@ fn print(
     found: &Found,
 ) {
     say!("{}, rule {}", shown(title), rule.name());
+    say_unread(&timeline.unread());
     say!("{}", rule.question());
     for (moment, marker) in moments.iter().zip(MARKERS) {
         say!("  {marker}: {}", words(*moment));

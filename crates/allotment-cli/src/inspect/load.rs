@@ -7,7 +7,7 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write, stderr};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use allotment_analyze::Timeline;
@@ -92,7 +92,7 @@ impl Input {
     }
 }
 
-/// Loads a file. A warning on standard error says what could not be read.
+/// Loads a file.
 pub(super) fn load(file: &FileArgs) -> Result<Loaded, Failure> {
     load_path(&file.path, &file.replayed)
 }
@@ -110,12 +110,8 @@ pub(super) fn load_input(input: &Input, replayed: &ReplayedArgs) -> Result<Loade
     let path = input.path();
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let recording = match input.recording() {
-        Ok((recording, damage)) => {
-            if let Some(damage) = damage {
-                warn_of_damage(path, damage, recording.events.len());
-            }
-            recording
-        }
+        // The damage is in the recording as well.
+        Ok((recording, _)) => recording,
         Err(ReadError::NotARecording) => match input.import() {
             Ok(recording) => recording,
             Err(error) if matches!(error.kind(), ImportErrorKind::IsTrace) => {
@@ -131,23 +127,9 @@ pub(super) fn load_input(input: &Input, replayed: &ReplayedArgs) -> Result<Loade
     Ok(Loaded { title, recording })
 }
 
-/// Indexes a recording. A warning on standard error says how many events make no sense.
+/// Indexes a recording.
 pub(super) fn index(loaded: &Loaded) -> Timeline<'_> {
-    let timeline = Timeline::new(&loaded.recording);
-    let wrong = timeline.contradiction_count();
-    if let Some(first) = timeline.contradictions().first() {
-        warn(format_args!("{}: {wrong} events are left out; the first: {first}", loaded.title));
-    }
-    timeline
-}
-
-fn warn_of_damage(path: &Path, damage: Damage, events: usize) {
-    warn(format_args!("{}: {damage}; the {events} events before are used", path.display()));
-}
-
-fn warn(what: core::fmt::Arguments<'_>) {
-    // Not `eprintln!`, which panics if standard error cannot be written.
-    let _ = writeln!(stderr(), "allotment: warning: {what}");
+    Timeline::new(&loaded.recording)
 }
 
 /// A trace to be replayed without bytes, and recorded.

@@ -12,6 +12,7 @@ use super::json::{BytesJson, FiguresJson, MomentJson};
 use super::lanes::{self, LanesJson};
 use super::load::{index, load};
 use super::table::shown;
+use super::unread::{say_json, say_unread};
 use super::when::words;
 use crate::failure::Failure;
 use crate::units::{bytes, count, percent, plural};
@@ -36,10 +37,10 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         let shared = shared.iter().map(LanesJson::from).collect();
         let (file, at) = (&*loaded.title, cursor.moment().into());
         let map = MapJson { file, at, all: (&all).into(), blocks, shared };
-        say!("{}", serde_json::to_string(&map)?);
-        return Ok(());
+        return say_json(&timeline.unread(), &map);
     }
     say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    say_unread(&timeline.unread());
     if blocks.is_empty() {
         say!();
         say!("There are no blocks. Another moment can be chosen with --at, for example --at peak.");

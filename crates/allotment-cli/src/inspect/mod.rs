@@ -7,6 +7,7 @@
 //!   descriptor_heaps  how full descriptor heaps are
 //!   groups   groups of allocations, as a table and as JSON
 //!   table    tables of text
+//!   unread   what of a file was not read
 //!   json     what several of the JSON outputs have
 //!   lanes    allocations that resources share, a line for each resource
 //!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
@@ -29,5 +30,6 @@ pub(crate) mod map;
 pub(crate) mod report;
 pub(crate) mod stats;
 mod table;
+mod unread;
 pub(crate) mod what_if;
 mod when;

@@ -12,6 +12,7 @@ use super::descriptor_heaps::DescriptorHeapJson;
 use super::json::{FiguresJson, MomentJson, PeakJson};
 use super::load::{Loaded, index, load};
 use super::table::{self, Align, Table, name_or_none, print_pairs, shown};
+use super::unread::{say_json, say_unread};
 use super::when::{marks, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count, nanoseconds, percent};
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
     let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let stats = Stats::new(&cursor);
     if args.shown.json {
-        say!("{}", serde_json::to_string(&StatsJson::new(&loaded, &cursor, &stats))?);
+        say_json(&timeline.unread(), &StatsJson::new(&loaded, &cursor, &stats))?;
     } else {
         print(&loaded, &cursor, &stats);
     }
@@ -82,7 +83,7 @@ fn pool_name(timeline: &Timeline<'_>, pool: Option<PoolIndex>) -> String {
         return "(not known)".to_owned();
     };
     let name = timeline.recording().text(pool.name).unwrap_or(if pool.custom { "custom" } else { "default" });
-    format!("{name}, {}", pool.algorithm)
+    pool.algorithm.map_or_else(|| name.to_owned(), |algorithm| format!("{name}, {algorithm}"))
 }
 
 fn stalls(timeline: &Timeline<'_>, until: u64) -> Vec<Stalls> {
@@ -101,6 +102,7 @@ fn stalls(timeline: &Timeline<'_>, until: u64) -> Vec<Stalls> {
 fn print(loaded: &Loaded, cursor: &Cursor<'_, '_>, stats: &Stats) {
     let header = &loaded.recording.header;
     say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    say_unread(&cursor.timeline().unread());
     let device = if header.device.is_empty() { "a device that is not known" } else { &header.device };
     say!("recorded by {}, on {}", shown(&header.producer), shown(device));
     say!();

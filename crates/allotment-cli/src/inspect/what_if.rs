@@ -9,6 +9,7 @@ use super::args::WhatIfArgs;
 use super::json::{FiguresJson, PeakJson};
 use super::load::load;
 use super::table::{self, shown};
+use super::unread::{say_json, say_unread};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::units::{bytes, count, percent};
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
         file.write(&recording)?;
     }
     let figures = |recording| PeakFigures::of(&Timeline::new(recording));
+    let unread = Timeline::new(&loaded.recording).unread();
     let (was, is) = (figures(&loaded.recording), figures(&other.recording));
     let changed = changed(&allocator_settings(&recorded_settings(&loaded.recording)), &other.recording);
     if args.json {
@@ -46,8 +48,9 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
             recorded: (&was).into(),
             what_if: (&is).into(),
         };
-        say!("{}", serde_json::to_string(&what_if)?);
+        say_json(&unread, &what_if)?;
     } else {
+        say_unread(&unread);
         print(&loaded.title, &changed, &other, &was, &is);
     }
     Ok(())

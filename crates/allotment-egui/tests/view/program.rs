@@ -72,7 +72,7 @@ impl Game {
     fn pool(&mut self, pool: u32, name: &str) {
         let name = if name.is_empty() { TextId::NONE } else { self.text(name) };
         let custom = !name.is_none();
-        self.push(Event::PoolCreated { pool: PoolId(pool), name, algorithm: Algorithm::Tlsf, custom });
+        self.push(Event::PoolCreated { pool: PoolId(pool), name, algorithm: Some(Algorithm::Tlsf), custom });
     }
 
     fn block(&mut self, pool: u32, memory_type: u8, size: u64) {

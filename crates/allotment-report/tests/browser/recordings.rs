@@ -59,7 +59,12 @@ impl Maker {
 
     pub(crate) fn pool(&mut self, id: u32, name: &str, algorithm: Algorithm) {
         let name = if name.is_empty() { TextId::NONE } else { self.text(name) };
-        self.event(Event::PoolCreated { pool: PoolId(id), name, algorithm, custom: !name.is_none() });
+        self.event(Event::PoolCreated {
+            pool: PoolId(id),
+            name,
+            algorithm: Some(algorithm),
+            custom: !name.is_none(),
+        });
     }
 
     pub(crate) fn block(&mut self, pool: u32, memory_type: u8, size: u64) -> usize {
@@ -418,7 +423,7 @@ pub(crate) fn large(allocations: u64) -> Recording {
     recording.events.push(Event::PoolCreated {
         pool,
         name: TextId::NONE,
-        algorithm: Algorithm::Tlsf,
+        algorithm: Some(Algorithm::Tlsf),
         custom: false,
     });
     for block in 0..blocks {

@@ -7,7 +7,7 @@ use allotment::memory::{BudgetPolicy, Dedicated, ExpectedLifetime, NewBlocks};
 use allotment::memory::{FitStrategy, StackSide};
 use allotment::{Algorithm, MemoryUsage};
 
-use crate::recording::Api;
+use crate::recording::{Api, Extent, Library, UnreadKind};
 
 pub(super) const fn of_usage(usage: Option<MemoryUsage>) -> u8 {
     match usage {
@@ -51,20 +51,22 @@ pub(super) const fn resource(code: u8) -> ResourceKind {
     }
 }
 
-pub(super) const fn of_algorithm(algorithm: Algorithm) -> u8 {
+pub(super) const fn of_algorithm(algorithm: Option<Algorithm>) -> u8 {
     match algorithm {
-        Algorithm::Tlsf => 0,
-        Algorithm::Buddy => 1,
-        Algorithm::Linear => 2,
+        Some(Algorithm::Tlsf) => 0,
+        Some(Algorithm::Buddy) => 1,
+        Some(Algorithm::Linear) => 2,
+        None => 3,
     }
 }
 
-pub(super) const fn algorithm(code: u8) -> Algorithm {
-    match code {
+pub(super) const fn algorithm(code: u8) -> Option<Algorithm> {
+    Some(match code {
+        0 => Algorithm::Tlsf,
         1 => Algorithm::Buddy,
         2 => Algorithm::Linear,
-        _ => Algorithm::Tlsf,
-    }
+        _ => return None,
+    })
 }
 
 /// Declares the two directions of enumerations whose first value has the number 0.
@@ -94,6 +96,13 @@ both_ways! {
     of_strategy, strategy: FitStrategy { Balanced, LeastTime = 1, LeastMemory = 2, LowestOffset = 3 }
     of_side, side: StackSide { Lower, Upper = 1 }
     of_lifetime, lifetime: ExpectedLifetime { Long, Short = 1 }
+    of_library, library: Library {
+        Unknown, Allotment = 1, Vma = 2, D3d12MemoryAllocator = 3, GpuAllocator = 4, Wgpu = 5, PyTorch = 6, Driver = 7
+    }
+    of_extent, extent: Extent { History, Moment = 1 }
+    of_unread, unread: UnreadKind {
+        Damaged, NotUnderstood = 1, Contradicts = 2, Nothing = 3, Lost = 4, Encoding = 5
+    }
 }
 
 pub(super) const fn of_api(api: Api) -> u8 {
@@ -133,7 +142,7 @@ mod tests {
         ] {
             assert_eq!(resource(of_resource(value)), value);
         }
-        for value in Algorithm::ALL {
+        for value in Algorithm::ALL.map(Some).into_iter().chain([None]) {
             assert_eq!(algorithm(of_algorithm(value)), value);
         }
         for value in [Api::Other, Api::Simulated, Api::Vulkan, Api::Direct3D12, Api::Cuda] {
@@ -147,6 +156,24 @@ mod tests {
         ] {
             assert_eq!(strategy(of_strategy(value)), value);
         }
+        for value in [
+            Library::Unknown,
+            Library::Allotment,
+            Library::Vma,
+            Library::D3d12MemoryAllocator,
+            Library::GpuAllocator,
+            Library::Wgpu,
+            Library::PyTorch,
+            Library::Driver,
+        ] {
+            assert_eq!(library(of_library(value)), value);
+        }
+        for value in [Extent::History, Extent::Moment] {
+            assert_eq!(extent(of_extent(value)), value);
+        }
+        for value in UnreadKind::ALL {
+            assert_eq!(unread(of_unread(value)), value);
+        }
         for value in [DedicatedNeed::None, DedicatedNeed::Preferred, DedicatedNeed::Required] {
             assert_eq!(need(of_need(value)), value);
         }
@@ -155,7 +182,7 @@ mod tests {
         }
         assert_eq!(
             (usage(99), resource(99), algorithm(99), api(99)),
-            (None, ResourceKind::Unknown, Algorithm::Tlsf, Api::Other)
+            (None, ResourceKind::Unknown, None, Api::Other)
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bytes::{Input, Wrong, put_number, put_text};
 use super::codes;
-use crate::recording::{Header, Heap, MemoryType};
+use crate::recording::{Extent, Header, Heap, Library, MemoryType};
 
 /// The most heaps, memory types and settings. A memory type of an event is a byte.
 const MAX_COUNT: u64 = 256;
@@ -37,6 +37,11 @@ pub(super) fn put(out: &mut Vec<u8>, header: &Header) {
         put_text(out, super::texts::cut(name, MAX_HEADER_TEXT));
         put_text(out, super::texts::cut(value, MAX_HEADER_TEXT));
     }
+    let known = (header.library, header.extent);
+    // A reader assumes the rest, and files of this library stay as they were.
+    if known != (assumed_library(&header.producer), Extent::History) {
+        out.extend([codes::of_library(known.0), codes::of_extent(known.1)]);
+    }
 }
 
 /// Reads a header. Bytes after it are of a later version, and ignored.
@@ -58,6 +63,8 @@ pub(super) fn read(mut input: Input<'_>) -> Result<Header, Wrong> {
     for _ in 0..count(&mut input)? {
         settings.push((input.text()?.to_owned(), input.text()?.to_owned()));
     }
+    let library = input.byte().map_or_else(|_| assumed_library(&producer), codes::library);
+    let extent = input.byte().map_or(Extent::History, codes::extent);
     Ok(Header {
         producer,
         api,
@@ -69,7 +76,14 @@ pub(super) fn read(mut input: Input<'_>) -> Result<Header, Wrong> {
         non_coherent_atom_size,
         max_memory_objects,
         settings,
+        library,
+        extent,
     })
+}
+
+/// Returns the library of a header that does not name one.
+fn assumed_library(producer: &str) -> Library {
+    if producer.starts_with("allotment ") { Library::Allotment } else { Library::Unknown }
 }
 
 fn count(input: &mut Input<'_>) -> Result<u64, Wrong> {

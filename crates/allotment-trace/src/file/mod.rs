@@ -30,6 +30,7 @@ mod sized;
 mod snapshot;
 mod stream;
 mod texts;
+mod unread;
 mod writer;
 
 pub use chunk::MAX_CHUNK_BYTES;
@@ -59,6 +60,7 @@ pub(crate) mod chunk_kind {
     pub(crate) const END: u8 = 6;
     /// In live recordings only.
     pub(crate) const RESTART: u8 = 7;
+    pub(crate) const UNREAD: u8 = 8;
 }
 
 /// The kinds of records. A number never changes its meaning.

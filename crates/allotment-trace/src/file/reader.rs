@@ -11,8 +11,8 @@ use super::chunk::{self, Start};
 use super::decode::{Decoder, Record};
 use super::error::{Damage, DamageKind, ReadError};
 use super::texts::TextLimit;
-use super::{MAGIC, VERSION, chunk_kind, header, snapshot};
-use crate::recording::{Header, Recording, State};
+use super::{MAGIC, VERSION, chunk_kind, header, snapshot, unread};
+use crate::recording::{Header, Recording, State, UnreadKind};
 
 /// The memory that a reader may take, whatever a file says.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl ReadOptions {
 }
 
 impl Recording {
-    /// Reads a file. Of a damaged one, everything before the [`Damage`].
+    /// Reads a file. Of a damaged one, everything before the [`Damage`], which is in [`unread`](Self::unread) as well.
     ///
     /// # Errors
     ///
@@ -61,7 +61,8 @@ impl Recording {
         Whole::read(BufReader::new(file), &options, events)
     }
 
-    /// Reads a recording. Of a damaged one, everything before the [`Damage`].
+    /// Reads a recording, and to the end of the source. Of a damaged one, everything before the [`Damage`], which is in
+    /// [`unread`](Self::unread) as well.
     ///
     /// A recording that a [ring](crate::Recorder::ring) kept begins in the middle. Events that lead to the state there
     /// come first ([`State::to_events`]), and a [`Mark`](Event::Mark) follows them.
@@ -124,29 +125,50 @@ pub(super) fn read_header(from: &mut impl Read, payload: &mut Vec<u8>) -> Result
     Ok((header, offset + (chunk::HEAD_BYTES + payload.len()) as u64))
 }
 
-/// Adds the events of a chunk to `events`, of which there may be `max`.
-pub(super) fn read_events(payload: &[u8], events: &mut Vec<Event>, max: usize) -> Result<Start, DamageKind> {
+/// Adds the events of a chunk to `events`, of which there may be `max`. Returns which events of the whole recording they
+/// are, and how many of them are of kinds that are not known, and so were skipped.
+pub(super) fn read_events(
+    payload: &[u8],
+    events: &mut Vec<Event>,
+    max: usize,
+) -> Result<(Start, u64), DamageKind> {
     let mut input = Input::new(payload);
     let start = Start::read(&mut input).map_err(DamageKind::Contents)?;
     // As many as there can be: most events have more than two bytes. More come one by one.
     let expected = usize::try_from(start.events).unwrap_or(usize::MAX).min(payload.len() / 2);
     events.reserve(expected.min(max.saturating_sub(events.len())));
     let mut decoder = Decoder::new(input);
+    let mut skipped = 0;
     let mut read = || -> Result<bool, Wrong> {
         while let Some(record) = decoder.next()? {
-            if let Record::Event(event) = record {
-                if events.len() >= max {
-                    return Ok(false);
-                }
-                events.push(event);
+            match record {
+                Record::Event(_) if events.len() >= max => return Ok(false),
+                Record::Event(event) => events.push(event),
+                Record::Other { .. } => skipped += 1,
             }
         }
         Ok(true)
     };
     match read() {
-        Ok(true) => Ok(start),
+        Ok(true) => Ok((start, skipped)),
         Ok(false) => Err(DamageKind::TooMuch { of: "events", limit: max as u64 }),
         Err(wrong) => Err(DamageKind::Contents(wrong)),
+    }
+}
+
+/// Something that was skipped: how often, and in which chunk first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    count: u64,
+    first: u64,
+}
+
+impl Skipped {
+    fn note(&mut self, count: u64, offset: u64) {
+        if self.count == 0 {
+            self.first = offset;
+        }
+        self.count += count;
     }
 }
 
@@ -158,7 +180,11 @@ struct Whole {
     /// Which event marks the end of the state at the beginning.
     mark: Option<usize>,
     events_began: bool,
+    /// How many events came before the next chunk of them.
+    next_event: u64,
     max_events: usize,
+    skipped_chunks: Skipped,
+    skipped_events: Skipped,
 }
 
 impl Whole {
@@ -176,13 +202,16 @@ impl Whole {
             snapshot: snapshot::Reading::default(),
             mark: None,
             events_began: false,
+            next_event: 0,
             max_events: options.max_events,
+            skipped_chunks: Skipped::default(),
+            skipped_events: Skipped::default(),
         };
         let what = loop {
             match chunk::read(&mut from, &mut payload)? {
-                Ok(chunk_kind::END) => break None,
+                Ok(chunk_kind::END) => break whole.end(&payload).err(),
                 Ok(kind) => {
-                    if let Err(what) = whole.chunk(kind, &payload) {
+                    if let Err(what) = whole.chunk(kind, &payload, offset) {
                         break Some(what);
                     }
                 }
@@ -190,27 +219,51 @@ impl Whole {
             }
             offset += (chunk::HEAD_BYTES + payload.len()) as u64;
         };
-        Ok((whole.finish(), what.map(|what| Damage { offset, what })))
+        let damage = what.map(|what| Damage { offset, what });
+        if damage.is_none() && from.read(&mut [0])? > 0 {
+            let text =
+                "bytes follow the end of the recording: another file was written behind it, and is not read";
+            whole.recording.note_unread(UnreadKind::NotUnderstood, 1, text);
+        }
+        Ok((whole.finish(damage), damage))
     }
 
-    fn chunk(&mut self, kind: u8, payload: &[u8]) -> Result<(), DamageKind> {
+    fn chunk(&mut self, kind: u8, payload: &[u8], offset: u64) -> Result<(), DamageKind> {
         match kind {
             chunk_kind::TEXTS => self.texts.read(payload, &mut self.recording.texts),
             chunk_kind::EVENTS => {
                 self.events_began = true;
-                read_events(payload, &mut self.recording.events, self.max_events).map(|_| ())
+                let before = self.recording.events.len();
+                let (start, skipped) = read_events(payload, &mut self.recording.events, self.max_events)?;
+                let count = (self.recording.events.len() - before) as u64 + skipped;
+                if (start.first_event(), start.events) != (self.next_event, count) {
+                    // Of those after a gap nothing is sure.
+                    self.recording.events.truncate(before);
+                    return Err(DamageKind::Contents("events are missing before it, or in it"));
+                }
+                self.next_event = start.end();
+                self.skipped_events.note(skipped, offset);
+                Ok(())
             }
             // A later snapshot says what the events have said.
             chunk_kind::SNAPSHOT if !self.events_began => {
                 let state = self.snapshot.part(payload, self.max_events).map_err(DamageKind::Contents)?;
                 state.map_or(Ok(()), |state| self.begin_with(&state))
             }
-            _ => Ok(()),
+            chunk_kind::UNREAD => {
+                unread::read(payload, &mut self.recording.unread).map_err(DamageKind::Contents)
+            }
+            chunk_kind::SNAPSHOT | chunk_kind::INDEX => Ok(()),
+            _ => {
+                self.skipped_chunks.note(1, offset);
+                Ok(())
+            }
         }
     }
 
     fn begin_with(&mut self, state: &State) -> Result<(), DamageKind> {
         self.recording.events = state.to_events();
+        self.next_event = state.now.event;
         if self.recording.events.len() >= self.max_events {
             self.recording.events.truncate(self.max_events);
             return Err(DamageKind::TooMuch { of: "events", limit: self.max_events as u64 });
@@ -220,11 +273,38 @@ impl Whole {
         Ok(())
     }
 
-    fn finish(mut self) -> Recording {
+    /// Compares what the end says with what was read.
+    fn end(&self, payload: &[u8]) -> Result<(), DamageKind> {
+        let events = payload.last_chunk().map(|&events| u64::from_le_bytes(events));
+        if events.is_none_or(|events| events == self.next_event) {
+            Ok(())
+        } else {
+            Err(DamageKind::Contents("events are missing before the end"))
+        }
+    }
+
+    fn finish(mut self, damage: Option<Damage>) -> Recording {
         if let Some(event) = self.mark.and_then(|mark| self.recording.events.get_mut(mark)) {
             // After all others: their numbers are the file's.
             self.recording.texts.push("here the recording begins: before, what still existed".to_owned());
             *event = Event::Mark { text: TextId(u32::try_from(self.recording.texts.len()).unwrap_or(0)) };
+        }
+        for (Skipped { count, first }, what) in
+            [(self.skipped_chunks, "chunks"), (self.skipped_events, "records")]
+        {
+            if count > 0 {
+                let text = format!(
+                    "{what} of kinds that this version does not know, the first in the chunk at byte {first}; a later version \
+                     of this program reads them"
+                );
+                self.recording.note_unread(UnreadKind::NotUnderstood, count, &text);
+            }
+        }
+        if let Some(damage) = damage {
+            let events = self.recording.events.len();
+            let text =
+                format!("{damage}; the {events} events before are used, record or copy the file again");
+            self.recording.note_unread(UnreadKind::Damaged, 1, &text);
         }
         self.recording
     }

@@ -7,7 +7,7 @@ use allotment::events::{Event, TextId};
 use super::bytes::{put_difference, put_number};
 use super::chunk::{self, MAX_CHUNK_BYTES, Start};
 use super::composer::{Chunk, ChunkSink, Composer};
-use super::{MAGIC, VERSION, chunk_kind, header};
+use super::{MAGIC, VERSION, chunk_kind, header, unread};
 use crate::recording::{Header, Recording};
 
 /// Options of a [`RecordingWriter`].
@@ -134,6 +134,9 @@ impl Recording {
     /// If it cannot be written.
     pub fn write(&self, to: impl Write) -> io::Result<Summary> {
         let mut writer = RecordingWriter::new(to, &self.header, &WriterDesc::default())?;
+        if !self.unread.is_empty() {
+            writer.composer.sink.put_beside(chunk_kind::UNREAD, &unread::payload(&self.unread))?;
+        }
         let numbers: Vec<_> = self.texts.iter().map(|text| writer.text(text)).collect();
         let number = |text: TextId| {
             let index = (text.0 as usize).checked_sub(1);
@@ -178,6 +181,12 @@ impl<W: Write> FileSink<W> {
     pub(crate) fn new(mut to: W, header: &Header) -> io::Result<Self> {
         let offset = write_beginning(&mut to, header)?;
         Ok(Self { to, offset, index: Vec::new(), summary: Summary::default() })
+    }
+
+    /// Writes a chunk that is not in the index.
+    fn put_beside(&mut self, kind: u8, payload: &[u8]) -> io::Result<()> {
+        self.offset += chunk::write(&mut self.to, kind, payload)?;
+        Ok(())
     }
 
     /// Writes the index and the end.

@@ -4,26 +4,37 @@ use std::collections::HashMap;
 
 use allotment::events::{AllocationKey, BlockId, Event, TextId};
 
-use super::ImportErrorKind;
 use super::limits::{Budget, MAX_TEXT};
-use crate::recording::Recording;
+use super::{ImportErrorKind, Position};
+use crate::recording::{Recording, Unread, UnreadKind};
 
 /// The memory of an event: vectors grow by doubling.
 const EVENT_BYTES: usize = 2 * size_of::<Event>();
 /// The memory of a text beside its bytes, in the recording and in the table.
 const TEXT_BYTES: usize = 160;
 
+/// The most sentences about what is not imported.
+const MOST_UNREAD: usize = 100;
+
 pub(crate) struct Builder<'a> {
     pub(crate) recording: Recording,
     pub(crate) budget: &'a Budget,
     by_text: HashMap<Box<str>, TextId>,
+    unread: HashMap<(UnreadKind, Box<str>), usize>,
     allocations: u64,
     blocks: u64,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(budget: &'a Budget) -> Self {
-        Self { recording: Recording::default(), budget, by_text: HashMap::new(), allocations: 0, blocks: 0 }
+        Self {
+            recording: Recording::default(),
+            budget,
+            by_text: HashMap::new(),
+            unread: HashMap::new(),
+            allocations: 0,
+            blocks: 0,
+        }
     }
 
     pub(crate) fn push(&mut self, event: Event) -> Result<(), ImportErrorKind> {
@@ -55,6 +66,46 @@ impl<'a> Builder<'a> {
     pub(crate) fn mark(&mut self, text: &str) -> Result<(), ImportErrorKind> {
         let text = self.text(text)?;
         self.push(Event::Mark { text })
+    }
+
+    /// Leaves out what contradicts the rest of the file: marks the place, and says so.
+    pub(crate) fn leave_out(&mut self, what: &str) -> Result<(), ImportErrorKind> {
+        self.mark(what)?;
+        let what = what.strip_prefix("import: ").unwrap_or(what);
+        self.unread(UnreadKind::Contradicts, 1, &format!("{what}, and is left out; marks show where"))
+    }
+
+    /// Notes that something of the file is not imported: one sentence that says what, and what to do. The same sentence
+    /// is kept once, with the sum of the counts.
+    pub(crate) fn unread(&mut self, kind: UnreadKind, count: u64, text: &str) -> Result<(), ImportErrorKind> {
+        self.unread_at(kind, count, text, None)
+    }
+
+    /// As [`unread`](Self::unread), with the place of the first.
+    pub(crate) fn unread_at(
+        &mut self,
+        kind: UnreadKind,
+        count: u64,
+        text: &str,
+        at: Option<Position>,
+    ) -> Result<(), ImportErrorKind> {
+        let text = cut(text);
+        self.budget.look_at(text)?;
+        let all = &mut self.recording.unread;
+        if let Some(&index) = self.unread.get(&(kind, Box::from(text))) {
+            all[index].count = all[index].count.saturating_add(count);
+            return Ok(());
+        }
+        if all.len() >= MOST_UNREAD {
+            // Of the last kind of text: that there are more.
+            all[MOST_UNREAD - 1].count = all[MOST_UNREAD - 1].count.saturating_add(count);
+            return Ok(());
+        }
+        self.budget.charge(3 * text.len() + TEXT_BYTES)?;
+        self.unread.insert((kind, text.into()), all.len());
+        let text = at.map_or_else(|| text.to_owned(), |at| format!("{text} (the first: {at})"));
+        all.push(Unread { kind, count: count.max(1), text });
+        Ok(())
     }
 
     pub(crate) const fn new_allocation(&mut self) -> AllocationKey {

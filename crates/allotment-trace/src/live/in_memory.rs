@@ -150,7 +150,10 @@ impl Program {
 
     fn begin(&mut self, to: &mut impl TakesEvents) {
         let (pool, name) = (PoolId(1), self.text("the pool".to_owned()));
-        self.put(to, &Event::PoolCreated { pool, name, algorithm: allotment::Algorithm::Tlsf, custom: true });
+        self.put(
+            to,
+            &Event::PoolCreated { pool, name, algorithm: Some(allotment::Algorithm::Tlsf), custom: true },
+        );
         let (memory_type, kind) = (MemoryTypeIndex(0), BlockKind::Shared);
         self.put(to, &Event::BlockAllocated { block: BLOCK, pool, memory_type, kind, size: SLOTS << 10 });
     }

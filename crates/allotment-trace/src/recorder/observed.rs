@@ -5,7 +5,7 @@ use allotment::events::{AlreadySubscribed, EventSubscription, SubscriptionDesc};
 use allotment::{Allocator, Gpu};
 
 use super::settings::allocator_settings;
-use crate::recording::{self, Header, Heap, MemoryType};
+use crate::recording::{self, Extent, Header, Heap, Library, MemoryType};
 
 /// Something whose events can be recorded: a [`Gpu`], or an [`Allocator`].
 pub trait Observed {
@@ -70,5 +70,7 @@ pub fn device_header(properties: &DeviceProperties) -> Header {
         non_coherent_atom_size: limits.non_coherent_atom_size.get(),
         max_memory_objects: limits.max_allocation_count,
         settings: Vec::new(),
+        library: Library::Allotment,
+        extent: Extent::History,
     }
 }

@@ -21,7 +21,10 @@ fn play(ring: &mut Ring, state: &mut State, names: &mut [String], from: u64, to:
     };
     if from == 0 {
         let pool = ring.composer.text("the pool");
-        put(ring, Event::PoolCreated { pool: POOL, name: pool, algorithm: Algorithm::Tlsf, custom: true });
+        put(
+            ring,
+            Event::PoolCreated { pool: POOL, name: pool, algorithm: Some(Algorithm::Tlsf), custom: true },
+        );
         let (memory_type, kind) = (MemoryTypeIndex(0), BlockKind::Shared);
         put(ring, Event::BlockAllocated { block: BLOCK, pool: POOL, memory_type, kind, size: 1 << 30 });
     }

@@ -23,6 +23,44 @@ pub struct Header {
     pub max_memory_objects: u32,
     /// The settings of the allocator, by name.
     pub settings: Vec<(String, String)>,
+    /// The library whose memory it is.
+    pub library: Library,
+    /// Whether it has a history, or one moment.
+    pub extent: Extent,
+}
+
+/// A library that manages memory, or an API whose calls were recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Library {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// This library.
+    Allotment,
+    /// The Vulkan Memory Allocator.
+    Vma,
+    /// The D3D12 Memory Allocator.
+    D3d12MemoryAllocator,
+    /// The crate `gpu-allocator`.
+    GpuAllocator,
+    /// wgpu.
+    Wgpu,
+    /// The allocator of PyTorch.
+    PyTorch,
+    /// Calls to the driver: whose allocator made them is not known.
+    Driver,
+}
+
+/// How much of a program's time a recording is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Extent {
+    /// What happened, one after the other.
+    #[default]
+    History,
+    /// What existed at one moment. The order of its events means nothing: there is no time, no curve and no lifetime.
+    Moment,
 }
 
 /// A graphics API.

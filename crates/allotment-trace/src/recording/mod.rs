@@ -43,6 +43,7 @@ mod history;
 mod spans;
 mod state;
 mod text_numbers;
+mod unread;
 mod usage;
 
 pub use crate::file::{
@@ -54,13 +55,14 @@ pub use allotment::events::{
     ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind,
     TextId,
 };
-pub use header::{Api, Header, Heap, MemoryType};
+pub use header::{Api, Extent, Header, Heap, Library, MemoryType};
 pub(crate) use history::Step;
 pub use spans::{Span, Spans};
 pub use state::{
     Block, Bound, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
 pub use text_numbers::TextNumbers;
+pub use unread::{Unread, UnreadKind};
 pub use usage::{Usage, UsageTotals};
 
 /// A recording in memory: where it was made, its texts, and its events in their order.
@@ -72,6 +74,8 @@ pub struct Recording {
     pub texts: Vec<String>,
     /// The events, in their order.
     pub events: Vec<Event>,
+    /// What of the file was not read; of a whole one, nothing.
+    pub unread: Vec<Unread>,
 }
 
 impl Recording {
@@ -80,5 +84,13 @@ impl Recording {
     pub fn text(&self, text: TextId) -> Option<&str> {
         let index = (text.0 as usize).checked_sub(1)?;
         self.texts.get(index).map(String::as_str)
+    }
+
+    /// Notes that something was not read. Of the same kind and text, the counts are added.
+    pub(crate) fn note_unread(&mut self, kind: UnreadKind, count: u64, text: &str) {
+        match self.unread.iter_mut().find(|known| known.kind == kind && known.text == text) {
+            Some(known) => known.count = known.count.saturating_add(count),
+            None => self.unread.push(Unread { kind, count, text: text.to_owned() }),
+        }
     }
 }

@@ -61,7 +61,7 @@ pub struct Pool {
     /// Its name.
     pub name: TextId,
     /// How it suballocates its blocks.
-    pub algorithm: Algorithm,
+    pub algorithm: Option<Algorithm>,
     /// It is one of the program's own.
     pub custom: bool,
     /// What it serves, and the rules of one of the program's own pools, as the events said that followed its creation.

@@ -95,7 +95,7 @@ pub(crate) fn recording(seed: u64, shape: Shape) -> Recording {
         max_memory_objects: 4096,
         ..Header::default()
     };
-    let recording = Recording { header, texts, events: Vec::new() };
+    let recording = Recording { header, texts, ..Recording::default() };
     let (random, state) = (Random(seed), State::default());
     let mut generator =
         Generator { random, shape, recording, state, nanoseconds: 0, next_block: 0, next_allocation: 0 };
@@ -132,7 +132,7 @@ impl Generator {
 
     fn create_pool(&mut self, index: u64) {
         let name = self.text();
-        let algorithm = Algorithm::ALL[index as usize % 3];
+        let algorithm = Algorithm::ALL.get(index as usize % 4).copied();
         self.push(Event::PoolCreated { pool: PoolId(index as u32), name, algorithm, custom: index > 0 });
     }
 

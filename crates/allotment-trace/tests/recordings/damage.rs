@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use allotment_trace::recording::{
-    AllocationKey, DamageKind, Event, MAX_CHUNK_BYTES, ReadError, ReadOptions, Recording, RecordingReader,
-    WriterDesc,
+    AllocationKey, DamageKind, Event, Extent, Header, Library, MAX_CHUNK_BYTES, ReadError, ReadOptions,
+    Recording, RecordingReader, Unread, UnreadKind, WriterDesc,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -19,7 +19,7 @@ fn small() -> (Recording, Vec<u8>) {
     let mut events: Vec<_> =
         (0..60).map(|_| likely_event(3).new_tree(&mut runner).unwrap().current()).collect();
     events.extend((0..10).map(|_| any_event(3).new_tree(&mut runner).unwrap().current()));
-    let recording = Recording { header: header(), texts: texts(3), events };
+    let recording = Recording { header: header(), texts: texts(3), events, ..Recording::default() };
     let file = file(&recording, 9, &WriterDesc::default().with_snapshot_every(100));
     (recording, file)
 }
@@ -110,6 +110,11 @@ const SNAPSHOT: u8 = 4;
 const INDEX: u8 = 5;
 const END: u8 = 6;
 
+/// The end of a file of some events, without an index.
+fn end(events: u64) -> Vec<u8> {
+    chunk(END, &[[0; 8], events.to_le_bytes()].concat())
+}
+
 /// The events of a file of chunks after an ordinary header.
 fn events_of(chunks: &[Vec<u8>]) -> (Vec<Event>, Option<DamageKind>) {
     let file = [beginning(), chunks.concat()].concat();
@@ -127,14 +132,24 @@ fn events_of(chunks: &[Vec<u8>]) -> (Vec<Event>, Option<DamageKind>) {
 
 #[test]
 fn chunks_and_records_of_unknown_kinds_are_skipped() {
-    let end = chunk(END, &[0; 16]);
     // A moment of zeros, three records: a frame's end, one of kind 200 with three bytes, the next frame's end.
     let events = chunk(EVENTS, &[0, 0, 0, 3, 2, 0, 200, 3, 9, 9, 9, 2, 0]);
-    let read = events_of(&[chunk(77, b"news"), events.clone(), chunk(255, b""), events, end.clone()]);
+    let more = chunk(EVENTS, &[3, 0, 0, 3, 2, 0, 200, 3, 9, 9, 9, 2, 0]);
+    let chunks = [chunk(77, b"news"), events, chunk(255, b""), more, end(6)];
+    let read = events_of(&chunks);
     let frames = [0, 1, 0, 1].map(|number| Event::FrameEnd { number });
     assert_eq!(read, (frames.to_vec(), None));
-    // Nothing follows the end.
-    assert_eq!(events_of(&[end.clone(), chunk(EVENTS, &[0, 0, 0, 1, 4]), end]), (vec![], None));
+    // They are told of: two chunks, and two records.
+    let file = [beginning(), chunks.concat()].concat();
+    let unread = Recording::read(&*file).unwrap().0.unread;
+    let counts = unread.iter().map(|it| (it.kind, it.count));
+    assert!(counts.eq([(UnreadKind::NotUnderstood, 2); 2]), "{unread:?}");
+    // Nothing follows the end, or it is told of.
+    let beyond = [end(0), chunk(EVENTS, &[0, 0, 0, 1, 4]), end(1)];
+    assert_eq!(events_of(&beyond), (vec![], None));
+    let file = [beginning(), beyond.concat()].concat();
+    let unread = Recording::read(&*file).unwrap().0.unread;
+    assert_eq!(unread[0].kind, UnreadKind::NotUnderstood);
 }
 
 /// Pools could not always keep movable allocations apart.
@@ -144,7 +159,7 @@ fn the_rules_of_a_pool_of_an_older_writer_end_early() {
     for (later, separate) in [(&[][..], false), (&[0][..], false), (&[1][..], true)] {
         let mut payload = [&[0, 0, 0, 1][..], &record, later].concat();
         payload[5] += later.len() as u8;
-        let (events, what) = events_of(&[chunk(EVENTS, &payload), chunk(END, &[0; 16])]);
+        let (events, what) = events_of(&[chunk(EVENTS, &payload), end(1)]);
         let [Event::PoolRules { ignores_granularity: true, separate_movable, .. }] = events[..] else {
             panic!("{events:?}")
         };
@@ -155,9 +170,66 @@ fn the_rules_of_a_pool_of_an_older_writer_end_early() {
 #[test]
 fn the_example_of_the_format_description_is_right() {
     let payload = [0, 0, 0, 3, 0x02, 0x00, 0x0d, 0x81, 0x01, 0x07, 0x06, 0x0d, 0x04];
-    let (events, what) = events_of(&[chunk(EVENTS, &payload), chunk(END, &[0; 16])]);
+    let (events, what) = events_of(&[chunk(EVENTS, &payload), end(3)]);
     let freed = |lower| Event::Freed { allocation: AllocationKey((7_u64 << 32) + lower) };
     assert_eq!((events, what), (vec![Event::FrameEnd { number: 0 }, freed(3), freed(4)], None));
+}
+
+/// The chunks of a file after its header.
+fn chunks_of(file: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = &file[beginning_of(file).len()..];
+    let mut chunks = Vec::new();
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+        let (one, others) = rest.split_at(9 + length);
+        chunks.push(one.to_vec());
+        rest = others;
+    }
+    chunks
+}
+
+fn beginning_of(file: &[u8]) -> &[u8] {
+    &file[..12 + 9 + u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize]
+}
+
+/// Each chunk has its own checksum, which does not tell that another is missing.
+#[test]
+fn a_chunk_of_events_that_was_taken_out_is_missed() {
+    let (_, file) = small();
+    let chunks = chunks_of(&file);
+    assert!(chunks.len() > 10);
+    for missing in (0..chunks.len()).filter(|&n| matches!(chunks[n][4], EVENTS | END)) {
+        let others: Vec<_> = (0..chunks.len()).filter(|&n| n != missing).map(|n| &*chunks[n]).collect();
+        let cut = [beginning_of(&file), &others.concat()].concat();
+        let (recording, damage) = Recording::read(&*cut).unwrap();
+        assert!(damage.is_some(), "chunk {missing}");
+        assert_eq!(recording.unread[0].kind, UnreadKind::Damaged);
+    }
+}
+
+/// What an importer did not read is not forgotten when its recording is saved.
+#[test]
+fn what_was_not_read_is_written_and_read_again() {
+    let unread = UnreadKind::ALL.map(|kind| Unread { kind, count: 1 << 40, text: format!("{kind}, é") });
+    let header = Header { library: Library::Vma, extent: Extent::Moment, ..header() };
+    let recording = Recording { header, unread: unread.to_vec(), ..Recording::default() };
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    assert_eq!(Recording::read(&*file).unwrap(), (recording, None));
+}
+
+#[test]
+fn a_file_from_before_libraries_were_named_is_of_this_one_if_it_says_so() {
+    for (producer, library) in [("allotment 0.1.0", Library::Allotment), ("another", Library::Unknown)] {
+        let header = Header { producer: producer.to_owned(), library, ..Header::default() };
+        let recording = Recording { header, ..Recording::default() };
+        let mut file = Vec::new();
+        recording.write(&mut file).unwrap();
+        // It is not written where a reader assumes it: the header ends with the number of its settings.
+        let written = beginning_of(&file);
+        assert_eq!(written.len(), 12 + 9 + 1 + (1 + producer.len()) + 2 + 6);
+        assert_eq!(Recording::read(&*file).unwrap().0.header.library, library);
+    }
 }
 
 #[test]
@@ -227,7 +299,8 @@ fn a_length_of_four_gigabytes_allocates_nothing() {
     assert_eq!(Recording::read(&*file).unwrap().1.unwrap().what, DamageKind::Truncated);
     // A chunk that says it has 2^60 events.
     let many = [0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 4];
-    assert_eq!(events_of(&[chunk(EVENTS, &many), chunk(END, &[0; 16])]), (vec![Event::Lost], None));
+    let (_, damage) = Recording::read(&*[beginning(), chunk(EVENTS, &many), end(1)].concat()).unwrap();
+    assert!(matches!(damage.unwrap().what, DamageKind::Contents(_)), "{damage:?}");
 }
 
 #[test]

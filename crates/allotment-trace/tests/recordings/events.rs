@@ -56,7 +56,10 @@ impl Numbers {
             4 => Event::PoolCreated {
                 pool,
                 name,
-                algorithm: code(&Algorithm::ALL, codes[0]),
+                algorithm: code(
+                    &[Some(Algorithm::Tlsf), Some(Algorithm::Buddy), Some(Algorithm::Linear), None],
+                    codes[0],
+                ),
                 custom: flags[0],
             },
             5 => Event::PoolDestroyed { pool },
@@ -294,6 +297,7 @@ pub(crate) fn header() -> Header {
         non_coherent_atom_size: 64,
         max_memory_objects: 4096,
         settings: vec![("algorithm".to_owned(), "tlsf".to_owned())],
+        ..Header::default()
     }
 }
 

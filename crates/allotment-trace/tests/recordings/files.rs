@@ -42,7 +42,7 @@ proptest! {
         chunk in 1_usize..300,
         snapshots in any::<bool>(),
     ) {
-        let recording = Recording { header: header(), texts: texts(9), events };
+        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
         let desc = WriterDesc::default().with_snapshot_every(if snapshots { 64 } else { 0 });
         let file = file(&recording, chunk, &desc);
         prop_assert_eq!(Recording::read(&*file).unwrap(), (recording.clone(), None));
@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn a_recording_that_was_read_is_written_again(events in proptest::collection::vec(any_event(9), 0..100)) {
-        let recording = Recording { header: header(), texts: texts(9), events };
+        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
         let mut file = Vec::new();
         recording.write(&mut file).unwrap();
         prop_assert_eq!(Recording::read(&*file).unwrap().0, recording);

@@ -62,7 +62,7 @@ fn recording() -> Recording {
     let (heap, queue, ring) = (ObjectId(5), QueueIndex(1), ObjectId(6));
     let events = vec![
         Event::Time { nanoseconds: 123_456_789 },
-        Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Buddy, custom: true },
+        Event::PoolCreated { pool, name: TextId(1), algorithm: Some(Algorithm::Buddy), custom: true },
         Event::BlockAllocated {
             block,
             pool,
@@ -117,7 +117,7 @@ fn recording() -> Recording {
         Event::PoolDestroyed { pool },
         Event::Lost,
     ];
-    Recording { header: header(), texts: texts(4), events }
+    Recording { header: header(), texts: texts(4), events, ..Recording::default() }
 }
 
 /// The events that came to version 1 later, each record of which has its length.
@@ -130,7 +130,7 @@ fn later_recording() -> Recording {
     let mut sizes = BlockSizes::fixed(4 << 20);
     (sizes.largest, sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (256 << 20, 64, 1);
     let events = vec![
-        Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Tlsf, custom: true },
+        Event::PoolCreated { pool, name: TextId(1), algorithm: Some(Algorithm::Tlsf), custom: true },
         Event::PoolServes {
             pool,
             first: PoolId(5),
@@ -199,7 +199,7 @@ fn later_recording() -> Recording {
         Event::PoolReset { pool },
         Event::Freed { allocation: first.allocation },
     ];
-    Recording { header: header(), texts: texts(4), events }
+    Recording { header: header(), texts: texts(4), events, ..Recording::default() }
 }
 
 /// Resources that share an allocation, whose events came later still.
@@ -227,7 +227,7 @@ fn shared_recording() -> Recording {
     };
     let (pool, kind) = (PoolId(7), BlockKind::Shared);
     let events = vec![
-        Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Tlsf, custom: true },
+        Event::PoolCreated { pool, name: TextId(1), algorithm: Some(Algorithm::Tlsf), custom: true },
         Event::BlockAllocated {
             block: memory.block,
             pool,
@@ -243,7 +243,7 @@ fn shared_recording() -> Recording {
         Event::Unbound { resource: shadows },
         Event::FrameEnd { number: 0 },
     ];
-    Recording { header: header(), texts: texts(4), events }
+    Recording { header: header(), texts: texts(4), events, ..Recording::default() }
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn every_kind_of_event_is_encoded_and_comes_back() {
     }
     for kind in EventKind::ALL {
         let events = by_kind.remove(kind).unwrap_or_else(|| panic!("no event is generated of {kind:?}"));
-        let recording = Recording { header: header(), texts: texts(9), events };
+        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
         // The file's summary counts the events, so an event that the format does not have is noticed there.
         let file = file(&recording, usize::MAX, &WriterDesc::default());
         assert_eq!(Recording::read(&*file).unwrap(), (recording, None), "{kind:?}");

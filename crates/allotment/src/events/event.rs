@@ -261,8 +261,8 @@ pub enum Event {
         pool: PoolId,
         /// Its name; none for default pools.
         name: TextId,
-        /// How it suballocates its blocks.
-        algorithm: Algorithm,
+        /// How it suballocates its blocks. `None` where it is not known: of pools of another library.
+        algorithm: Option<Algorithm>,
         /// It is one of the program's own pools.
         custom: bool,
     },

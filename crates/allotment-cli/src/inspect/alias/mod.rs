@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use allotment_analyze::{OfflineMemory, PlanLimits, PlanPicture, plan_all, proved};
 use allotment_suballoc::plan::{Plan, Problem};
+use allotment_trace::recording::Unread;
 use serde::Serialize;
 
 use self::benchmark::quoted;
@@ -16,6 +17,7 @@ use self::picture::{Part, svg};
 use super::args::AliasArgs;
 use super::load::{Input, index, load_input};
 use super::table::{Align, Table, print_pairs, shown};
+use super::unread::{say_json, say_unread};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::units::{bytes, count, percent};
@@ -38,8 +40,8 @@ pub(crate) fn run(args: &AliasArgs) -> Result<(), Failure> {
     }
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let input = Input::open(path)?;
-    let memories = match benchmark::read(&input)? {
-        Some(memory) => vec![memory],
+    let (memories, unread) = match benchmark::read(&input)? {
+        Some(memory) => (vec![memory], Vec::new()),
         None => of_recording(&input, args)?,
     };
     let began = Instant::now();
@@ -65,9 +67,9 @@ pub(crate) fn run(args: &AliasArgs) -> Result<(), Failure> {
         file.write(svg(&parts).map_err(unexpected)?.as_bytes())?;
     }
     if args.json {
-        say!("{}", serde_json::to_string(&AliasJson::new(&title, seconds, &planned))?);
+        say_json(&unread, &AliasJson::new(&title, seconds, &planned))?;
     } else {
-        print(&title, seconds, &planned);
+        print(&title, &unread, seconds, &planned);
     }
     match planned.iter().map(|it| it.plan.not_placed().count()).sum() {
         0 => Ok(()),
@@ -141,7 +143,7 @@ impl Planned {
 }
 
 /// Reads a recording: what each memory type has is planned alone.
-fn of_recording(input: &Input, args: &AliasArgs) -> Result<Vec<Memory>, Failure> {
+fn of_recording(input: &Input, args: &AliasArgs) -> Result<(Vec<Memory>, Vec<Unread>), Failure> {
     let loaded = load_input(input, &args.file.replayed)?;
     let timeline = index(&loaded);
     let memories =
@@ -159,11 +161,12 @@ fn of_recording(input: &Input, args: &AliasArgs) -> Result<Vec<Memory>, Failure>
             problem: memory.problem,
         }
     });
-    Ok(memories.collect())
+    Ok((memories.collect(), timeline.unread()))
 }
 
-fn print(title: &str, seconds: f64, planned: &[Planned]) {
+fn print(title: &str, unread: &[Unread], seconds: f64, planned: &[Planned]) {
     say!("{}", shown(title));
+    say_unread(unread);
     if let [only @ Planned { memory: Memory { memory_type: None, .. }, plan }] = planned {
         let missing = plan.not_placed().count();
         let mut pairs = vec![

@@ -11,7 +11,7 @@ use allotment::events::Event;
 use super::super::builder::{Builder, cut};
 use super::CallError;
 use super::json::{Flags, Num, find};
-use crate::recording::{Api, Header, Heap, MemoryType};
+use crate::recording::{Api, Header, Heap, Library, MemoryType};
 
 /// The most heaps, and the most memory types twice: Vulkan's limits.
 const MAX_HEAPS: usize = 16;
@@ -229,5 +229,11 @@ impl Devices {
 }
 
 fn empty() -> Header {
-    Header { api: Api::Vulkan, buffer_image_granularity: 1, non_coherent_atom_size: 1, ..Header::default() }
+    Header {
+        api: Api::Vulkan,
+        library: Library::Driver,
+        buffer_image_granularity: 1,
+        non_coherent_atom_size: 1,
+        ..Header::default()
+    }
 }

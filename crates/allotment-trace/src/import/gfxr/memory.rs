@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use allotment::Alignment;
 use allotment::device::MemoryTypeIndex;
 use allotment::events::{
     Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, RefusalReason, TextId,
 };
-use allotment::{Algorithm, Alignment};
 
 use super::super::builder::{Builder, cut};
 use super::json::{Num, find};
 use super::resources::{CreateBuffer, CreateImage, GetRequirements, Handle, Resource};
 use super::{Call, CallError};
+use crate::recording::UnreadKind;
 
 /// The memory of a memory object in the tables, about; and of an allocation.
 const MEMORY_BYTES: usize = 256;
@@ -193,8 +194,8 @@ impl MemoryObjects {
         let memory_type = u8::try_from(args.p_allocate_info.memory_type_index.0).unwrap_or(u8::MAX);
         let pool = PoolId(u32::from(memory_type));
         if self.pools.insert(memory_type) {
-            let algorithm = Algorithm::Tlsf;
-            builder.push(Event::PoolCreated { pool, name: TextId::NONE, algorithm, custom: false })?;
+            let name = TextId::NONE;
+            builder.push(Event::PoolCreated { pool, name, algorithm: None, custom: false })?;
         }
         let block = builder.new_block();
         let kind = if dedicated { BlockKind::DedicatedToResource } else { BlockKind::Shared };
@@ -255,11 +256,11 @@ impl MemoryObjects {
             return Ok(());
         }
         let Some(resource) = self.resources.get_mut(&handle) else {
-            builder.mark("import: a resource was bound that was not created")?;
+            builder.leave_out("import: a resource was bound that was not created")?;
             return Ok(());
         };
         let Some(memory) = self.memories.get_mut(&bind.memory.0) else {
-            builder.mark("import: a resource was bound to memory that was not allocated")?;
+            builder.leave_out("import: a resource was bound to memory that was not allocated")?;
             return Ok(());
         };
         let offset = bind.memory_offset.0;
@@ -267,7 +268,7 @@ impl MemoryObjects {
         // memory.
         let size = if resource.size == 0 && memory.dedicated { memory.size } else { resource.size };
         if offset.checked_add(size).is_none_or(|end| end > memory.size) {
-            builder.mark("import: a resource was bound beyond its memory")?;
+            builder.leave_out("import: a resource was bound beyond its memory")?;
             return Ok(());
         }
         let category = builder.text(&resource.shape)?;
@@ -347,7 +348,9 @@ impl MemoryObjects {
         }
         memory.map_work += memory.bound.len() as u64 + 1;
         if memory.map_work > MOST_MAP_WORK {
-            builder.mark("import: the mappings of a memory object are no longer followed")?;
+            let what = "the mappings of a memory object are no longer followed";
+            builder.mark(&format!("import: {what}"))?;
+            builder.unread(UnreadKind::NotUnderstood, 1, &format!("{what}; it is mapped too often"))?;
             return Ok(());
         }
         builder.budget.work(memory.bound.len())?;

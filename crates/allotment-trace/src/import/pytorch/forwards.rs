@@ -7,7 +7,7 @@ use allotment::device::MemoryTypeIndex;
 use allotment::events::{
     Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, RefusalReason, TextId,
 };
-use allotment::{Algorithm, Alignment, ResourceKind};
+use allotment::{Alignment, ResourceKind};
 
 use super::super::ImportErrorKind;
 use super::super::builder::Builder;
@@ -15,7 +15,7 @@ use super::super::limits::Budget;
 use super::backwards::{Before, Mapped, Region, pool_of, rounded};
 use super::pickle::{Pickle, Value};
 use super::snapshot::{Action, Address, Block, Entry, PoolKey, Segment, Snapshot, call_site};
-use crate::recording::{Api, Header, Heap, MemoryType, Recording};
+use crate::recording::{Api, Extent, Header, Heap, Library, MemoryType, Recording, UnreadKind};
 
 type Result<T, E = ImportErrorKind> = core::result::Result<T, E>;
 
@@ -141,6 +141,8 @@ impl<'a> Forwards<'a> {
             })?,
             Action::Other(name) => {
                 let name = self.pickle.text(name).unwrap_or_default();
+                let what = "actions of a kind that is not known; marks show where";
+                self.builder.unread(UnreadKind::NotUnderstood, 1, &format!("{name}: {what}"))?;
                 self.builder.mark(name)?;
             }
         }
@@ -178,7 +180,13 @@ impl<'a> Forwards<'a> {
         }
         let is_other = !extra.is_empty() || !gone.is_empty() || mapped != self.mapped;
         if is_other {
-            self.builder.mark("import: the history does not lead to the final state; corrected here")?;
+            let what = "the history does not lead to the final state";
+            self.builder.mark(&format!("import: {what}; corrected here"))?;
+            self.builder.unread(
+                UnreadKind::Contradicts,
+                1,
+                &format!("{what}, and is corrected at its end"),
+            )?;
         }
         for at in extra {
             self.freed(at)?;
@@ -219,7 +227,7 @@ impl<'a> Forwards<'a> {
         };
         let name = self.builder.text(&format!("device {device}, stream {stream}, {size}{private}"))?;
         let custom = !private.is_empty();
-        self.builder.push(Event::PoolCreated { pool, name, algorithm: Algorithm::Tlsf, custom })?;
+        self.builder.push(Event::PoolCreated { pool, name, algorithm: None, custom })?;
         self.pools.insert(key, pool);
         Ok(pool)
     }
@@ -430,7 +438,7 @@ impl<'a> Forwards<'a> {
 
     fn leave_out(&mut self, why: &str) -> Result<()> {
         self.left_out += 1;
-        self.builder.mark(why)
+        self.builder.leave_out(why)
     }
 
     fn header(&self) -> Header {
@@ -439,6 +447,8 @@ impl<'a> Forwards<'a> {
         Header {
             producer: "a PyTorch memory snapshot".to_owned(),
             api: Api::Cuda,
+            library: Library::PyTorch,
+            extent: if self.snapshot.entries.is_empty() { Extent::Moment } else { Extent::History },
             heaps: vec![Heap { size: 0, device_local: true }; devices],
             memory_types: (0..devices).map(|heap| MemoryType { heap: heap as u8, properties: 1 }).collect(),
             buffer_image_granularity: 1,

@@ -19,13 +19,13 @@ mod dump;
 
 use allotment::device::{MemoryHeapIndex, MemoryProperties, MemoryTypeIndex};
 use allotment::events::{Allocated, BlockKind, Event, Placement, PoolId, TextId};
-use allotment::{Algorithm, Alignment, ResourceKind};
+use allotment::{Alignment, ResourceKind};
 
 use super::builder::{Builder, cut};
 use super::limits::Budget;
 use super::source::Source;
 use super::{ImportError, ImportErrorKind, Position};
-use crate::recording::{Api, Header, Heap, MemoryType, Recording};
+use crate::recording::{Api, Extent, Header, Heap, Library, MemoryType, Recording};
 use crate::usage_flags;
 use dump::{Dump, General, Kind, Pool, Suballocation, TypeInfo};
 
@@ -102,7 +102,7 @@ fn write_pool(
     custom: bool,
     found: &Pool,
 ) -> Result<(), ImportErrorKind> {
-    builder.push(Event::PoolCreated { pool, name, algorithm: Algorithm::Tlsf, custom })?;
+    builder.push(Event::PoolCreated { pool, name, algorithm: None, custom })?;
     for (_, block) in &found.blocks.0 {
         let id = builder.new_block();
         let (kind, size) = (BlockKind::Shared, block.size);
@@ -213,6 +213,12 @@ fn header(dump: &Dump) -> Header {
             "Direct3D 12" => Api::Direct3D12,
             _ => Api::Other,
         },
+        library: match &**api {
+            "Vulkan" => Library::Vma,
+            "Direct3D 12" => Library::D3d12MemoryAllocator,
+            _ => Library::Unknown,
+        },
+        extent: Extent::Moment,
         device: cut(gpu).to_owned(),
         buffer_image_granularity: (*granularity).max(1),
         non_coherent_atom_size: (*atom).max(1),

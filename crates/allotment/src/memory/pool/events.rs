@@ -144,7 +144,7 @@ impl<D: Device> PoolState<D> {
         announcement.emit(|texts| Event::PoolCreated {
             pool: PoolId(pool),
             name: texts.add_text(Some(name)),
-            algorithm,
+            algorithm: Some(algorithm),
             custom,
         });
         let types = self.sets.iter().fold(0, |types, set| types | 1_u32 << set.memory_type.0);
