@@ -6,14 +6,16 @@ use std::time::Instant;
 use allotment_egui::{AnalyzerView, Layout};
 use allotment_trace::live::LiveAddress;
 use eframe::egui::{
-    self, Align2, CentralPanel, Frame, Key, KeyboardShortcut, Modifiers, Panel, RichText, Ui, ViewportCommand,
+    self, Align2, CentralPanel, Frame, Key, KeyboardShortcut, Modifiers, Panel, Ui, ViewportCommand,
 };
 
 use crate::attach_dialog::{self, AttachDialog};
 use crate::file_dialog::{self, FileDialog, FileUse};
-use crate::follow::{Following, Limits};
+use crate::follow::{Following, Limits, Phase};
 use crate::live_bar::{self, Wish};
+use crate::notice::{self, Notice};
 use crate::open::{Opened, Opening};
+use crate::pointer::OneChange;
 use crate::save::Saving;
 use crate::start::Start;
 
@@ -35,12 +37,6 @@ enum Dialog {
     Attach(AttachDialog),
 }
 
-/// A message in the menu bar: an error, or that a file was written.
-struct Notice {
-    text: String,
-    is_error: bool,
-}
-
 /// The application.
 #[derive(Default)]
 pub(crate) struct App {
@@ -54,6 +50,8 @@ pub(crate) struct App {
     shows_program: bool,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
+    /// The end of the connection whose message a person has dismissed.
+    dismissed: Option<Phase>,
     /// The layout of the recording before, or of the start before.
     layout: Layout,
     recent: Vec<PathBuf>,
@@ -62,6 +60,7 @@ pub(crate) struct App {
     /// The address for a program that starts later: the same while this window is open.
     pub(crate) offered: Option<Result<LiveAddress, String>>,
     title: String,
+    clicks: OneChange,
 }
 
 impl App {
@@ -98,7 +97,7 @@ impl App {
         // One goes before the next one comes: a program may allow one viewer alone.
         self.following = None;
         self.following = Some(Following::new(address, self.limits, ctx.clone()));
-        self.shows_program = false;
+        (self.shows_program, self.dismissed) = (false, None);
     }
 
     /// Shows another recording, in the panes of the one before.
@@ -120,10 +119,11 @@ impl App {
                 Ok(Opened { view, damage }) => {
                     (self.following, self.shows_program) = (None, false);
                     self.show(view);
-                    self.notice = damage.map(|damage| error(format!("Only a part could be read: {damage}")));
+                    self.notice =
+                        damage.map(|damage| Notice::error(format!("Only a part could be read: {damage}")));
                     self.remember(path);
                 }
-                Err(text) => self.notice = Some(error(text)),
+                Err(text) => self.notice = Some(Notice::error(text)),
             }
         }
         if let Some((path, answer)) =
@@ -134,9 +134,9 @@ impl App {
                 Ok(summary) => {
                     let text = format!("{} events are in {}", summary.events, path.display());
                     self.remember(path);
-                    Notice { text, is_error: false }
+                    Notice::done(text)
                 }
-                Err(text) => error(text),
+                Err(text) => Notice::error(text),
             });
         }
     }
@@ -229,11 +229,24 @@ impl App {
                 ui.spinner();
                 ui.label(format!("{word} {}", path.display()));
             }
-            if let Some(Notice { text, is_error }) = &self.notice {
-                let colour = if *is_error { ui.visuals().error_fg_color } else { ui.visuals().text_color() };
-                ui.label(RichText::new(text).color(colour));
-            }
         });
+    }
+
+    /// Says what went wrong, or was written, below the menu bar: above all panes, and until it is dismissed.
+    fn notices(&mut self, ui: &mut Ui) {
+        let lost = self.following.as_ref().and_then(|following| {
+            let status = following.status();
+            let text = live_bar::failure(&status.phase, following.address().host())?;
+            (self.dismissed.as_ref() != Some(&status.phase)).then_some((Notice::error(text), status.phase))
+        });
+        if let Some((lost, phase)) = lost
+            && notice::ui(ui, "connection", &lost)
+        {
+            self.dismissed = Some(phase);
+        }
+        if self.notice.as_ref().is_some_and(|notice| notice::ui(ui, "notice", notice)) {
+            self.notice = None;
+        }
     }
 
     /// Before a recording is open.
@@ -273,7 +286,7 @@ impl App {
         }
     }
 
-    fn save_to(&mut self, path: PathBuf, ctx: &egui::Context) {
+    pub(crate) fn save_to(&mut self, path: PathBuf, ctx: &egui::Context) {
         (self.notice, self.dialog) = (None, None);
         if self.saving.is_some() {
             return;
@@ -304,6 +317,7 @@ impl App {
             self.open(path, &ctx);
         }
         Panel::top("menu").show(ui, |ui| self.menu(ui));
+        self.notices(ui);
         // Before the view, which knows Escape as well.
         self.show_dialog(&ctx);
         CentralPanel::default().frame(Frame::new().fill(ui.visuals().panel_fill)).show(ui, |ui| {
@@ -332,10 +346,6 @@ pub(crate) fn for_title(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(MOST).collect()
 }
 
-const fn error(text: String) -> Notice {
-    Notice { text, is_error: true }
-}
-
 /// Files that were opened before. Returns one that is clicked.
 fn recent(ui: &mut Ui, paths: &[PathBuf]) -> Option<PathBuf> {
     let mut chosen = None;
@@ -351,6 +361,10 @@ fn recent(ui: &mut Ui, paths: &[PathBuf]) -> Option<PathBuf> {
 impl eframe::App for App {
     fn ui(&mut self, ui: &mut Ui, _: &mut eframe::Frame) {
         self.draw(ui);
+    }
+
+    fn raw_input_hook(&mut self, ctx: &egui::Context, input: &mut egui::RawInput) {
+        self.clicks.limit(input, ctx);
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {

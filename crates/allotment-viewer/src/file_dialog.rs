@@ -28,19 +28,21 @@ pub(crate) struct FileDialog {
     to: FileUse,
     path: String,
     /// The folder whose entries are listed, and those.
-    listed: Option<(PathBuf, Vec<(String, bool)>)>,
+    listed: Option<(PathBuf, Result<Vec<(String, bool)>, String>)>,
     focus: bool,
+    /// Why what was entered is not taken.
+    error: Option<String>,
 }
 
 impl FileDialog {
     /// Begins in a folder.
     pub(crate) fn open(folder: &Path) -> Self {
-        Self { to: FileUse::Open, path: with_separator(folder), listed: None, focus: true }
+        Self { to: FileUse::Open, path: with_separator(folder), listed: None, focus: true, error: None }
     }
 
     /// Begins with the name of a file that need not exist.
     pub(crate) fn save(file: &Path) -> Self {
-        Self { to: FileUse::Save, path: file.display().to_string(), listed: None, focus: true }
+        Self { to: FileUse::Save, path: file.display().to_string(), listed: None, focus: true, error: None }
     }
 
     pub(crate) const fn to(&self) -> FileUse {
@@ -78,8 +80,15 @@ impl FileDialog {
                 };
                 if (ui.add_enabled(allowed, Button::new(action)).clicked() || entered) && allowed {
                     chosen = Some(path.to_owned());
+                } else if entered {
+                    self.error = Some(format!("{} is no file.", path.display()));
+                } else if field.changed() {
+                    self.error = None;
                 }
             });
+            if let Some(error) = &self.error {
+                ui.colored_label(ui.visuals().error_fg_color, error);
+            }
             let (folder, begins) = parts(&self.path);
             if self.listed.as_ref().is_none_or(|(listed, _)| *listed != folder) {
                 self.listed = Some((folder.clone(), entries(&folder)));
@@ -93,7 +102,14 @@ impl FileDialog {
                 {
                     self.path = with_separator(above);
                 }
-                let Some((_, entries)) = &self.listed else { return };
+                let entries = match &self.listed {
+                    Some((_, Ok(entries))) => entries,
+                    Some((_, Err(why))) => {
+                        ui.colored_label(ui.visuals().error_fg_color, why);
+                        return;
+                    }
+                    None => return,
+                };
                 let mut none = true;
                 for (name, is_folder) in entries.iter().filter(|(name, _)| name.starts_with(&begins)) {
                     none = false;
@@ -143,8 +159,8 @@ fn parts(path: &str) -> (PathBuf, String) {
 }
 
 /// The folders and the files of a folder that may be opened: folders first.
-fn entries(folder: &Path) -> Vec<(String, bool)> {
-    let read = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn entries(folder: &Path) -> Result<Vec<(String, bool)>, String> {
+    let read = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?.flatten();
     let mut entries: Vec<_> = read
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
@@ -155,7 +171,7 @@ fn entries(folder: &Path) -> Vec<(String, bool)> {
         })
         .collect();
     entries.sort_by(|a, b| (!a.1, &a.0).cmp(&(!b.1, &b.0)));
-    entries
+    Ok(entries)
 }
 
 #[cfg(test)]
@@ -167,8 +183,9 @@ mod tests {
         assert_eq!(parts("/traces/su"), (PathBuf::from("/traces/"), "su".to_owned()));
         assert_eq!(parts("su"), (PathBuf::from("."), "su".to_owned()));
         let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
-        let entries = entries(&traces);
+        let entries = entries(&traces).unwrap_or_else(|error| panic!("{error}"));
         assert!(entries.iter().any(|(name, _)| name == "supertuxkart-race.gfxr.jsonl.gz"));
         assert!(entries.iter().all(|(name, _)| name != "README.md"), "it is none that the viewer opens");
+        assert!(super::entries(Path::new("no such folder")).is_err());
     }
 }

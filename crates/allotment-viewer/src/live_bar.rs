@@ -62,11 +62,19 @@ fn words(status: &Status, host: &str, paused: bool, ui: &Ui) -> (String, Color32
         Phase::Connected if paused => (format!("Paused; {host} is recorded"), visuals.warn_fg_color),
         Phase::Connected => (format!("Connected to {host}"), visuals.hyperlink_color),
         Phase::Ended => ("The program has ended.".to_owned(), visuals.text_color()),
-        Phase::Lost => (
-            "The connection was lost: the program was killed, or the network failed.".to_owned(),
-            visuals.error_fg_color,
-        ),
-        Phase::Failed(why) => (format!("{host} cannot be followed: {why}."), visuals.error_fg_color),
+        Phase::Lost => (format!("Not connected to {host} any more"), visuals.error_fg_color),
+        Phase::Failed(_) => (format!("Not connected to {host}"), visuals.error_fg_color),
+    }
+}
+
+/// Returns why nothing comes any more, unless the program has ended by itself.
+pub(crate) fn failure(phase: &Phase, host: &str) -> Option<String> {
+    match phase {
+        Phase::Lost => Some(format!(
+            "The connection to {host} was lost: the program was killed, or the network failed. What came before is shown."
+        )),
+        Phase::Failed(why) => Some(format!("{host} cannot be followed: {why}.")),
+        Phase::Waiting { .. } | Phase::Connected | Phase::Ended => None,
     }
 }
 

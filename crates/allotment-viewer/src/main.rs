@@ -11,7 +11,9 @@ mod attach_dialog;
 mod file_dialog;
 mod follow;
 mod live_bar;
+mod notice;
 mod open;
+mod pointer;
 mod save;
 mod start;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use allotment_trace::live::{LiveAddress, LiveServer};
 use allotment_trace::recording::{Event, Recording, TextId};
 use eframe::egui::{DroppedFile, Key, Modifiers, Role, Vec2};
 use egui_kittest::Harness;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use crate::app::App;
 use crate::follow::Limits;
@@ -230,7 +230,7 @@ fn a_lost_connection_is_no_end_of_the_program() {
         }
     });
     let mut window = open(Start::Program(address.parse().unwrap()));
-    until_shown(&mut window, "The connection was lost");
+    until_shown(&mut window, "was lost: the program was killed");
     until(&mut window, "what came before stays", |window| window.state().view.as_ref().is_some());
     thread.join().unwrap();
 }
@@ -242,6 +242,68 @@ fn a_wrong_token_is_said_to_be_wrong() {
     let mut window = open(Start::Program(other));
     until_shown(&mut window, "cannot be followed: the token is not the running program's");
     assert!(window.state().view.as_ref().is_none());
+}
+
+#[test]
+fn why_a_file_is_not_opened_is_seen_whole_until_it_is_dismissed() {
+    let mut window = open(Start::Nothing);
+    // A path without spaces, longer than any window is wide.
+    let long = format!("/no/such/folder/{}/file.altr", "x".repeat(600));
+    let ctx = window.ctx.clone();
+    window.state_mut().begin(Start::File(PathBuf::from(&long)), &ctx);
+    until_shown(&mut window, "no/such/folder");
+    window.step();
+    for part in [Role::Label, Role::Button] {
+        let name = if part == Role::Label { "no/such/folder" } else { "Dismiss" };
+        let shown =
+            window.query_all_by_label_contains(name).find(|node| node.accesskit_node().role() == part);
+        let rect = shown.unwrap_or_else(|| panic!("{name} is not shown")).rect();
+        assert!(rect.left() >= 0.0 && rect.right() <= 1440.0 && rect.bottom() < 200.0, "{name}: {rect:?}");
+    }
+    click(&mut window, "Dismiss");
+    assert!(!shows(&window, "no/such/folder"));
+}
+
+#[test]
+fn a_lost_program_s_message_is_dismissed_and_its_buttons_stay() {
+    let program = Program::start("127.0.0.1:0");
+    let other = LiveAddress::with_new_token(program.address().host()).unwrap();
+    let mut window = open(Start::Program(other));
+    until_shown(&mut window, "cannot be followed");
+    click(&mut window, "Dismiss");
+    assert!(!shows(&window, "cannot be followed"));
+    assert!(shows(&window, "Wait for its next start") && shows(&window, "Not connected to"));
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_says_so_until_it_is_dismissed() {
+    let path = path("unwritten");
+    let recorded = Recording { events: vec![Event::FrameEnd { number: 0 }], ..Recording::default() };
+    recorded.write(std::fs::File::create(&path).unwrap()).unwrap();
+    let mut window = open(Start::File(path.clone()));
+    until(&mut window, "the file is open", |window| recording(window).is_some());
+    let ctx = window.ctx.clone();
+    window.state_mut().save_to(PathBuf::from("/no/such/folder/file.altr"), &ctx);
+    until_shown(&mut window, "could not be written");
+    click(&mut window, "Dismiss");
+    assert!(!shows(&window, "could not be written"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_path_that_is_no_file_is_said_to_be_none() {
+    let mut window = open(Start::Nothing);
+    window.key_press_modifiers(Modifiers::COMMAND, Key::O);
+    window.step();
+    window.step();
+    let field = window.query_all_by_role(Role::TextInput).next().unwrap();
+    field.focus();
+    window.step();
+    window.query_all_by_role(Role::TextInput).next().unwrap().type_text("no-such-file");
+    window.key_press(Key::Enter);
+    window.step();
+    window.step();
+    assert!(shows(&window, "is no file"));
 }
 
 #[test]

@@ -42,11 +42,20 @@ const GESTURES: [(&str, &str); 6] = [
 pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<PaneKind> {
     help(ui, panes);
     let mut open = None;
-    let pressed = |modifiers: Modifiers, key| ui.input_mut(|input| input.consume_key(modifiers, key));
-    if ui.ctx().egui_wants_keyboard_input() {
-        // A field has the keyboard.
+    // A text field alone takes keys. Every other widget that was clicked or reached with Tab may have the focus meanwhile.
+    let is_edited = ui.ctx().text_edit_focused();
+    let was_edited = core::mem::replace(&mut panes.field_is_edited, is_edited);
+    if is_edited {
         return None;
     }
+    let pressed = |modifiers: Modifiers, key| {
+        let is_pressed = ui.input_mut(|input| input.consume_key(modifiers, key));
+        if is_pressed && matches!(key, Key::ArrowLeft | Key::ArrowRight) {
+            // An arrow that moves the cursor does not move the focus as well.
+            ui.memory_mut(|memory| memory.move_focus(egui::FocusDirection::None));
+        }
+        is_pressed
+    };
     if pressed(Modifiers::COMMAND, Key::Z) || pressed(Modifiers::ALT, Key::ArrowLeft) {
         state.go_back();
     }
@@ -62,7 +71,7 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
     if ui.input(|input| !input.modifiers.is_none() && !input.modifiers.shift_only()) {
         return None;
     }
-    let plain = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
+    let plain = |key| pressed(Modifiers::NONE, key);
     if plain(Key::ArrowLeft) {
         state.move_cursor(state.position().saturating_sub(1));
     }
@@ -113,7 +122,8 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
             state.set_mark(mark, state.position());
         }
     }
-    if plain(Key::Escape) {
+    // What is open in front, and a field that is edited, has the first Escape for itself.
+    if !egui::Popup::is_any_open(ui.ctx()) && plain(Key::Escape) && !was_edited {
         panes.help_is_open = false;
         state.select(None);
     }

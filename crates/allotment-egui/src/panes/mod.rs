@@ -42,6 +42,8 @@ pub(crate) struct Panes {
     descriptors: descriptors::DescriptorsPane,
     advice: advice::AdvicePane,
     pub(crate) help_is_open: bool,
+    /// A text field had the keyboard in the frame before.
+    field_is_edited: bool,
 }
 
 impl Panes {

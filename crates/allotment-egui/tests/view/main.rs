@@ -6,6 +6,7 @@ mod block_map;
 mod defragmentation;
 mod details;
 mod growing;
+mod keys;
 mod layout;
 mod lists;
 mod machinery;

@@ -2,7 +2,7 @@
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
-use allotment::memory::reports::LeakHandler;
+use allotment::memory::reports::{CallSites, LeakHandler};
 use allotment::memory::{AllocatorDesc, Movability};
 use allotment::{AllocationOptions, Allocator, MemoryUsage, Requirements};
 use allotment_trace::Collector;
@@ -16,7 +16,8 @@ pub(crate) fn scattered(meshes: u64, block: u64, part: u64, kept: u64) -> Record
     let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let mut desc = AllocatorDesc::default();
     (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(block), EmptyBlockPolicy::NONE);
-    desc.on_leak = LeakHandler::Ignore;
+    // A call site is an event. Builds of all profiles have the same number of events.
+    (desc.on_leak, desc.call_sites) = (LeakHandler::Ignore, CallSites::Location);
     let allocator = Allocator::new(device, desc).unwrap();
     let collector = Collector::new(&allocator).unwrap();
     let mut live = Vec::new();

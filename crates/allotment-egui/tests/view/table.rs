@@ -59,6 +59,17 @@ fn a_click_on_a_heading_sorts() {
 }
 
 #[test]
+fn the_columns_use_the_width_of_the_pane_and_follow_it() {
+    let mut view = open();
+    super::open_tab(&mut view, "Never freed");
+    let count = |view: &View| view.get_by_role_and_label(egui::Role::Button, "Count").rect().right();
+    let before = count(&view);
+    view.set_size(egui::vec2(1800.0, 900.0));
+    view.run();
+    assert!((count(&view) - before - 440.0).abs() < 2.0, "{before}, then {}", count(&view));
+}
+
+#[test]
 fn rows_are_grouped_and_the_whole_recording_has_more() {
     let mut view = open();
     let now = view.state().table_rows();

@@ -81,7 +81,9 @@ impl Minimap {
         let response = ui.interact(picture, ui.scope_id().with("minimap"), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Minimap of all blocks"));
         let response = response.on_hover_cursor(CursorIcon::Crosshair);
-        if let Some(at) = response.interact_pointer_pos().filter(|_| response.is_pointer_button_down_on()) {
+        // A click within one frame is over when the frame sees it.
+        let is_used = response.is_pointer_button_down_on() || response.clicked();
+        if let Some(at) = response.interact_pointer_pos().filter(|_| is_used) {
             state.leave(Change::Zoom);
             let size = state.bytes.size();
             state.bytes.show(f64::from((at.x - area.left()) / area.width()) - size / 2.0, size);

@@ -23,7 +23,6 @@ impl BlockMap {
         if response.double_clicked() {
             self.fit(state);
         } else if response.clicked() {
-            response.request_focus();
             if let Some(point) = response.interact_pointer_pos()
                 && !places.minimap.contains(point)
             {

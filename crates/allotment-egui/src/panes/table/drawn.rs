@@ -53,11 +53,18 @@ impl Drawn<'_> {
                 .auto_shrink(false)
                 .sense(egui::Sense::click())
                 .cell_layout(Layout::left_to_right(Align::Center));
-            for index in 0..self.columns.len() {
-                table = table.column(Width::initial(self.width(index, &cell)).at_least(40.0).clip(true));
+            let widths: Vec<_> =
+                (0..self.columns.len()).map(|index| Wanted::of(self.longest(index, &cell))).collect();
+            let filling = self.filling(&widths);
+            for (index, wanted) in widths.iter().enumerate() {
+                // The others keep the width that a person gives them.
+                table = table.column(match filling[index] {
+                    true => Width::remainder().at_least(wanted.first).clip(true).resizable(false),
+                    false => Width::initial(wanted.first).at_least(40.0).clip(true),
+                });
             }
             if self.picture.is_some() {
-                table = table.column(Width::initial(300.0).at_least(100.0).clip(true));
+                table = table.column(Width::remainder().at_least(100.0).clip(true));
             }
             let table = table.header(line + 2.0, |mut header| {
                 for (index, column) in self.columns.iter().enumerate() {
@@ -96,11 +103,27 @@ impl Drawn<'_> {
         answer
     }
 
-    /// As wide as the heading and the first rows need.
-    fn width(&self, column: usize, cell: &impl Fn(usize, usize) -> Cell) -> f32 {
+    /// The letters of the longest text among the heading and the first rows.
+    fn longest(&self, column: usize, cell: &impl Fn(usize, usize) -> Cell) -> usize {
         let rows = (0..self.rows.min(50)).map(|row| cell(row, column).text().chars().count());
-        let longest = rows.chain([self.columns[column].heading.len() + 2]).max().unwrap_or(0);
-        (longest as f32 * 7.0 + 12.0).clamp(60.0, 300.0)
+        rows.chain([self.columns[column].heading.len() + 2]).max().unwrap_or(0)
+    }
+
+    /// The columns that share what is left of the pane's width: texts that are cut otherwise, or else the widest text. A
+    /// drawing takes all of it.
+    fn filling(&self, widths: &[Wanted]) -> Vec<bool> {
+        let is_text = |index: &usize| !self.columns[*index].is_number;
+        let texts = || (0..widths.len()).filter(is_text);
+        let mut filling = vec![false; widths.len()];
+        if self.picture.is_some() {
+            return filling;
+        }
+        texts().for_each(|index| filling[index] = widths[index].is_cut());
+        if !filling.contains(&true) {
+            let widest = texts().max_by(|&a, &b| widths[a].whole.total_cmp(&widths[b].whole));
+            filling[widest.unwrap_or(0)] = true;
+        }
+        filling
     }
 
     fn heading(&self, ui: &mut Ui, index: usize) -> Option<Sort> {
@@ -116,6 +139,26 @@ impl Drawn<'_> {
             arrow(ui, down);
         }
         button.clicked().then(|| (index, sorted.map_or(column.is_number, |(_, down)| !down)))
+    }
+}
+
+/// The width of a column, in points.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// What its longest text needs.
+    whole: f32,
+    /// What it has at first, and has at least where it fills the pane.
+    first: f32,
+}
+
+impl Wanted {
+    fn of(longest: usize) -> Self {
+        let whole = longest as f32 * 7.0 + 12.0;
+        Self { whole, first: whole.clamp(60.0, 300.0) }
+    }
+
+    fn is_cut(self) -> bool {
+        self.whole > self.first
     }
 }
 

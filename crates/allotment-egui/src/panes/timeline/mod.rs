@@ -208,7 +208,6 @@ fn input(brush: &mut Option<u64>, ui: &Ui, state: &mut State, response: &Respons
         state.leave(Change::Zoom);
         state.time = Span::default();
     } else if let (true, Some(at)) = (response.is_pointer_button_down_on(), pointer) {
-        response.request_focus();
         let position = frame.position(state, at.x);
         if response.dragged_by(PointerButton::Secondary) || response.dragged_by(PointerButton::Middle) {
             state.leave(Change::Zoom);
@@ -225,6 +224,10 @@ fn input(brush: &mut Option<u64>, ui: &Ui, state: &mut State, response: &Respons
             state.move_cursor(position);
         }
     } else {
+        // The button may have been pressed and released since the frame before.
+        if let (true, false, None, Some(at)) = (response.clicked(), shift, *brush, pointer) {
+            state.move_cursor(frame.position(state, at.x));
+        }
         *brush = None;
     }
     let Some(over) = response.hover_pos() else { return };
