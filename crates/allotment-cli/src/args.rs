@@ -77,7 +77,7 @@ pub(crate) enum Command {
 pub(crate) struct AttachArgs {
     /// The address that the program prints: allotment://HOST:PORT/TOKEN
     pub(crate) address: String,
-    /// The recording to write; an older one is replaced
+    /// The recording to write; an older file is replaced
     #[arg(short, long, value_name = "FILE", default_value = "allotment-live.altr")]
     pub(crate) output: PathBuf,
     /// Record for so many seconds [default: until the program ends; Ctrl-C loses the last second]
@@ -233,13 +233,14 @@ pub(crate) struct ReplayArgs {
     /// Part of each resource that is filled and verified
     #[arg(long, value_enum, default_value_t)]
     pub(crate) bytes: Bytes,
-    /// Path of the HTML report
-    #[arg(long, default_value = DEFAULT_REPORT)]
-    pub(crate) report: PathBuf,
-    /// Also write the state at the peak as JSON, in the schema of VMA's viewers
+    /// The page to write; an older file is replaced
+    #[arg(short, long, visible_alias = "report", value_name = "FILE", default_value = DEFAULT_REPORT)]
+    pub(crate) output: PathBuf,
+    /// Also write the state at the peak as JSON, in the schema of VMA's viewers; an older file is replaced
     #[arg(long, value_name = "FILE")]
     pub(crate) dump: Option<PathBuf>,
-    /// Also write a recording of what the allocator does, with the replay's own staging buffers unless --bytes is none
+    /// Also write a recording of what the allocator does, with the replay's own staging buffers unless --bytes is none;
+    /// an older file is replaced
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) trace_file: Option<PathBuf>,
     /// Print a single JSON object on standard output
@@ -258,7 +259,7 @@ impl Default for ReplayArgs {
             validate: false,
             blocks: BlockArgs::default(),
             bytes: Bytes::All,
-            report: DEFAULT_REPORT.into(),
+            output: DEFAULT_REPORT.into(),
             dump: None,
             trace_file: None,
             json: false,
@@ -309,9 +310,15 @@ pub(crate) struct DefragmentArgs {
     /// Longest planning time per pass, in microseconds [default: 500]
     #[arg(long, value_name = "N")]
     pass_time_us: Option<u64>,
-    /// Path of the HTML report
-    #[arg(long, default_value = "allotment-defragmentation.html")]
-    pub(crate) report: PathBuf,
+    /// The page to write; an older file is replaced
+    #[arg(
+        short,
+        long,
+        visible_alias = "report",
+        value_name = "FILE",
+        default_value = "allotment-defragmentation.html"
+    )]
+    pub(crate) output: PathBuf,
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -16,7 +16,7 @@ use crate::waste::Waste;
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let chosen = args.chosen()?;
-    let report = OutputFile::new(&args.report)?;
+    let report = OutputFile::new(&args.output)?;
     let dump = args.dump.as_deref().map(OutputFile::new).transpose()?;
     let recording = args.trace_file.as_deref().map(OutputFile::new).transpose()?;
     for (option, file, other, path) in [
@@ -78,7 +78,7 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
         say!("  {label:width$}  {value}");
     }
     say!();
-    say!("Report: {} (open it in a browser)", args.report.display());
+    say!("Report: {} (open it in a browser)", args.output.display());
     if let Some(recording) = &args.trace_file {
         say!("Recording: {} (see it with allotment stats, map or leaks)", recording.display());
     }
@@ -236,7 +236,7 @@ impl<'a> Summary<'a> {
                 max_in_a_steady_frame: outcome.max_calls_in_steady_frame,
             },
             ns_per_op: outcome.timing,
-            report: args.report.display().to_string(),
+            report: args.output.display().to_string(),
         }
     }
 }

@@ -14,7 +14,7 @@ use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DescriptorKind, Event, ObjectId, Placement,
     PoolId, Recording, StallKind, TextId,
 };
-use common::{allotment, error_line, folder, json, recorded};
+use common::{allotment, allotment_within, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -119,11 +119,98 @@ fn lines_of_the_map_have_the_width_that_was_asked_for_and_no_colour_in_a_pipe() 
         let map = text(&allotment(&folder, &["map", &race(), "--at", "peak", "--width", &width.to_string()]));
         let lines: Vec<_> = map.lines().filter(|line| line.contains('|')).collect();
         assert!(lines.len() > 3, "{map}");
-        // What stands behind, of an empty block, is in addition.
-        for line in lines.iter().filter(|line| !line.contains("empty since")) {
-            assert!(line.chars().count() <= width.max(65), "{width}: {line}");
+        for line in &lines {
+            assert!(line.chars().count() <= width, "{width}: {line}");
         }
         assert!(!map.contains('\u{1b}'));
+    }
+}
+
+/// A recording of allocations that have long names, and are made in files far down.
+fn long_names() -> Recording {
+    let mut recording = Recording::default();
+    let pool = PoolId(0);
+    let name = TextId::NONE;
+    recording.events.push(Event::PoolCreated { pool, name, algorithm: Algorithm::Tlsf, custom: true });
+    let (block, memory_type, kind) = (BlockId(0), MemoryTypeIndex(0), BlockKind::Shared);
+    recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size: 1 << 20 });
+    for number in 0..4u64 {
+        let layer = format!("transformer.decoder.layers.{number}.self_attention.out_projection.weight");
+        let site =
+            format!("/home/dev/model/src/layers/attention/of_the_decoder/projection_{number}.rs:1234:5");
+        recording.texts.extend([layer, site]);
+        let name = TextId(recording.texts.len() as u32 - 1);
+        recording.events.push(Event::Allocated(Allocated {
+            allocation: AllocationKey(number),
+            block,
+            offset: number * 4096,
+            requested: 4096,
+            occupied: 4096,
+            user_data: 0,
+            name,
+            category: TextId::NONE,
+            alignment: Alignment::new(256).unwrap(),
+            usage: None,
+            kind: ResourceKind::Buffer,
+            placement: Placement::ExistingBlock,
+            second_choice: false,
+            movable: false,
+        }));
+        let site = TextId(recording.texts.len() as u32);
+        recording.events.push(Event::CallSite { allocation: AllocationKey(number), site });
+        recording.events.push(Event::FrameEnd { number });
+    }
+    recording
+}
+
+#[test]
+fn no_line_is_wider_than_the_columns_that_were_asked_for_and_the_ends_of_names_stay() {
+    let folder = folder();
+    let mut file = Vec::new();
+    long_names().write(&mut file).unwrap();
+    let path = written(&folder, "long.altr", &file);
+    for columns in [60, 80, 120] {
+        for arguments in [
+            &["stats", &path][..],
+            &["stats", &race()],
+            &["map", &path],
+            &["map", &race(), "--at", "peak"],
+            &["leaks", &path],
+            &["leaks", &path, "--by", "name"],
+            &["leaks", &race()],
+            &["diff", &path, "--from", "0"],
+            &["lifetimes"],
+            &["lifetimes", &path, "--rule", "growth", "--at", "1", "--and", "9"],
+            &["check", &race(), "--max-leaks", "5000", "--max-fragmentation", "1"],
+            &["advise", &race()],
+        ] {
+            let lines = text(&allotment_within(&folder, arguments, columns));
+            // The first line has the name of the file, which is as long as it is.
+            for line in lines.lines().filter(|line| !line.contains(" at ")) {
+                let width = line.chars().count();
+                assert!(width <= usize::from(columns), "{arguments:?} at {columns}: {width}: {line}");
+            }
+        }
+        let leaks = text(&allotment_within(&folder, &["leaks", &path], columns));
+        for number in 0..4 {
+            assert!(leaks.contains(&format!("_{number}.rs:1234")), "{columns}: {leaks}");
+        }
+    }
+}
+
+#[test]
+fn each_command_that_writes_a_file_has_one_option_for_it_with_one_help() {
+    let folder = folder();
+    for command in ["replay", "defragment", "attach", "export", "whatif", "alias", "report"] {
+        let help = text(&allotment(&folder, &[command, "--help"]));
+        assert!(help.contains("-o, --output <FILE>"), "{command}: {help}");
+        // One sentence for all files, also for those that are written besides.
+        let is_file = |line: &&str| line.trim_start().starts_with('-') && line.contains("<FILE>");
+        let files = help.lines().filter(is_file).count();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("an older file is replaced").count(), files, "{command}: {help}");
+        let has_page = ["replay", "defragment", "report"].contains(&command);
+        assert_eq!(help.contains("[alias: --report]"), has_page, "{command}: {help}");
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     let chosen = args.chosen()?;
     // Before the replay: an unwritable report should fail at once, not after minutes.
-    let report = OutputFile::new(&args.report)?;
+    let report = OutputFile::new(&args.output)?;
     source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;
     on_device(chosen, Defragment { args, report, source })

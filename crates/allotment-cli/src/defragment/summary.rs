@@ -111,7 +111,7 @@ impl<'a> Summary<'a> {
             possible_bytes_moved: full.bytes_moved(),
             bytes_verified: verified.bytes,
             bytes_not_verified: verified.bytes_not_verified,
-            report: args.report.display().to_string(),
+            report: args.output.display().to_string(),
             verdict,
         }
     }

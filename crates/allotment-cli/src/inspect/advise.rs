@@ -4,6 +4,7 @@ use allotment_analyze::{AdviceThresholds, Cursor, advice};
 use serde::Serialize;
 
 use super::args::AdviseArgs;
+use super::columns::say_wrapped;
 use super::json::MomentJson;
 use super::load::{index, load};
 use super::table::shown;
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
         say!("Nothing stands out.");
     }
     for it in &advice {
-        say!("- {}", shown(&it.to_string()));
+        say_wrapped(&format!("- {}", shown(&it.to_string())));
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ pub(crate) struct StatsArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct MapArgs {
-    /// Columns of a line [default: those of the terminal, or 100]
+    /// Columns of a line [default: those of COLUMNS or of the terminal, or else 100]
     #[arg(long, value_parser = clap::value_parser!(u16).range(60..=1000))]
     pub(super) width: Option<u16>,
     #[command(flatten)]
@@ -191,7 +191,7 @@ pub(crate) struct ExportArgs {
     /// The format
     #[arg(long, value_enum)]
     pub(crate) format: ExportFormat,
-    /// The file to write; an older one is replaced [default: standard output]
+    /// The file to write; an older file is replaced [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Export what happened up to this moment only; for vma, the moment itself
@@ -237,7 +237,7 @@ pub(crate) struct WhatIfArgs {
     /// Frames for which an empty block stays
     #[arg(long, value_name = "N")]
     empty_frames: Option<u32>,
-    /// Also write what happens as a recording, for the other commands; an older one is replaced
+    /// Also write what happens as a recording, for the other commands; an older file is replaced
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Print a single JSON object on standard output
@@ -297,8 +297,14 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Parser)]
 pub(crate) struct ReportArgs {
-    /// The page to write; an older one is replaced
-    #[arg(short, long, value_name = "FILE", default_value = "allotment-report.html")]
+    /// The page to write; an older file is replaced
+    #[arg(
+        short,
+        long,
+        visible_alias = "report",
+        value_name = "FILE",
+        default_value = "allotment-report.html"
+    )]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) file: FileArgs,

@@ -68,8 +68,13 @@ fn print(title: &str, unread: &[Unread], rules: &[Rule]) {
     say_unread(unread);
     say!();
     let (left, right) = (Align::Left, Align::Right);
-    let mut table =
-        Table::new(&[("", left), ("Rule", left), ("Limit", right), ("Measured", right), ("", left)]);
+    let mut table = Table::new(&[
+        ("", left),
+        ("Rule", left),
+        ("Limit", right),
+        ("Measured", right),
+        ("", Align::Sentence),
+    ]);
     for rule in rules {
         let [measured, limit] = rule.texts.clone();
         let outcome = if rule.ok { "ok" } else { "FAILED" };

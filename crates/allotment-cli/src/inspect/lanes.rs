@@ -5,11 +5,15 @@ use allotment_analyze::{Cursor, SharedMemory};
 use allotment_trace::recording::{BlockId, BoundResource};
 use serde::Serialize;
 
+use super::columns::{say_wrapped, shorten};
 use super::table::name_or_none;
 use crate::units::{bytes, plural};
 
-/// Columns of a line besides the cells: bytes, whether the resource is active, what separates them, and a name of 20 letters.
-const OTHER_COLUMNS: usize = 3 + 3 + 10 + 2 + 8 + 2 + 20;
+/// Columns of a resource's name.
+const NAME: usize = 20;
+
+/// Columns of a line besides the cells: bytes, whether the resource is active, what separates them, and its name.
+const OTHER_COLUMNS: usize = 3 + 3 + 10 + 2 + 8 + 2 + NAME;
 
 /// A shared allocation where the cursor is.
 pub(super) struct Lanes {
@@ -61,7 +65,7 @@ pub(super) fn lanes(cursor: &Cursor<'_, '_>) -> Vec<Lanes> {
     all.collect()
 }
 
-/// Prints the lanes, with lines of `width` columns where the names are short.
+/// Prints the lanes, with lines of `width` columns.
 pub(super) fn print(all: &[Lanes], width: usize) {
     if all.is_empty() {
         return;
@@ -77,7 +81,7 @@ pub(super) fn print(all: &[Lanes], width: usize) {
     for of in all {
         let SharedMemory { size, resource_bytes, .. } = of.shared;
         say!();
-        say!(
+        say_wrapped(&format!(
             "  {}, {} at {} of block {}: {} of {}, {} saved",
             name_or_none(&of.name),
             bytes(size),
@@ -86,7 +90,7 @@ pub(super) fn print(all: &[Lanes], width: usize) {
             plural(of.resources.len() as u64, "resource"),
             bytes(resource_bytes),
             bytes(of.shared.saved_bytes())
-        );
+        ));
         for lane in &of.resources {
             say!("{}", line(lane, of.is_planned, size, cells));
         }
@@ -102,7 +106,7 @@ fn line(lane: &Lane, is_planned: bool, size: u64, cells: usize) -> String {
     let (first, end) = covered(lane.offset, lane.size, size, cells);
     let drawn: String =
         (0..cells).map(|cell| if (first..end).contains(&cell) { glyph } else { '·' }).collect();
-    format!("  |{drawn}|  {:>10}  {what:<8}  {}", bytes(lane.size), name_or_none(&lane.name))
+    format!("  |{drawn}|  {:>10}  {what:<8}  {}", bytes(lane.size), shorten(&name_or_none(&lane.name), NAME))
 }
 
 /// Returns the cells that show some of a resource's bytes: at least one, so that a small resource is seen.

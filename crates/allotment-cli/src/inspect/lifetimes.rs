@@ -123,7 +123,7 @@ fn list(json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let mut table =
-        Table::new(&[("Rule", Align::Left), ("Moments", Align::Right), ("Question", Align::Left)]);
+        Table::new(&[("Rule", Align::Left), ("Moments", Align::Right), ("Question", Align::Sentence)]);
     for rule in LifetimeRule::ALL {
         table.row([rule.name().to_owned(), rule.markers().to_string(), rule.question().to_owned()]);
     }

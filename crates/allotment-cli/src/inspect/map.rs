@@ -4,10 +4,11 @@ use core::fmt::Write;
 
 use allotment_analyze::{Class, Cursor, Figures, Segment, padding, segments};
 use allotment_trace::recording::{BlockId, BlockKind};
-use console::{Color, Style, Term};
+use console::{Color, Style};
 use serde::Serialize;
 
 use super::args::MapArgs;
+use super::columns::{of_terminal, say_wrapped};
 use super::json::{BytesJson, FiguresJson, MomentJson};
 use super::lanes::{self, LanesJson};
 use super::load::{index, load};
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::units::{bytes, count, percent, plural};
 
 /// Columns of a line if nobody says how many, and standard output is no terminal.
-const DEFAULT_WIDTH: u16 = 100;
+const DEFAULT_WIDTH: usize = 100;
 
 /// Columns of a line besides the glyphs: id, memory type, size, share used, largest hole, and what separates them.
 const OTHER_COLUMNS: usize = 2 + 8 + 2 + 4 + 2 + 10 + 3 + 3 + 7 + 2 + 12;
@@ -46,12 +47,10 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         say!("There are no blocks. Another moment can be chosen with --at, for example --at peak.");
         return Ok(());
     }
-    let terminal = Term::stdout();
-    let of_terminal = terminal.size_checked().filter(|_| terminal.is_term()).map(|(_, columns)| columns);
-    let width = usize::from(args.width.or(of_terminal).unwrap_or(DEFAULT_WIDTH));
-    let cells = width.saturating_sub(OTHER_COLUMNS).max(8);
+    let width = args.width.map(usize::from).or_else(of_terminal).unwrap_or(DEFAULT_WIDTH);
+    let cells = width.saturating_sub(OTHER_COLUMNS).max(4);
     let colours = console::colors_enabled();
-    say!("{LEGEND}");
+    say_wrapped(LEGEND);
     say!();
     say!(
         "  {:>8}  {:>4}  {:>10}   {:cells$}   {:>7}  {:>12}",
@@ -75,16 +74,19 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
             &glyphs(block.figures.bytes.size, &block.segments, &block.padding, cells),
             colours,
         );
-        // A text does not fail to grow.
-        let _ = write!(line, "|  {used:>7}  {:>12}", bytes(block.figures.largest_hole));
-        if let Some(frame) = block.empty_since_frame {
-            let _ = write!(line, "  empty since frame {}", count(frame));
-        }
+        // A text does not fail to grow. That a block is empty says both how much of it is used and what its hole is.
+        let _ = match block.empty_since_frame {
+            Some(frame) if timeline.frame_count() > 0 => {
+                write!(line, "|  {:>21}", format!("empty since frame {}", count(frame)))
+            }
+            Some(_) => write!(line, "|  {:>21}", "empty"),
+            None => write!(line, "|  {used:>7}  {:>12}", bytes(block.figures.largest_hole)),
+        };
         say!("{line}");
     }
     say!();
     let is = &all.bytes;
-    say!(
+    say_wrapped(&format!(
         "Blocks {}, {}: {} used, {} pending release, {} overhead, {} padding, {} free in {}",
         count(all.blocks),
         bytes(is.size),
@@ -94,7 +96,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         bytes(is.padding),
         bytes(is.free - is.padding),
         plural(all.holes, "hole")
-    );
+    ));
     lanes::print(&shared, width);
     Ok(())
 }

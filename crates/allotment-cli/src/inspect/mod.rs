@@ -8,6 +8,7 @@
 //!   groups   groups of allocations, as a table and as JSON
 //!   table    tables of text
 //!   unread   what of a file was not read
+//!   columns  the width of a line, and texts that are made to fit it
 //!   json     what several of the JSON outputs have
 //!   lanes    allocations that resources share, a line for each resource
 //!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
@@ -17,6 +18,7 @@ pub(crate) mod advise;
 pub(crate) mod alias;
 pub(crate) mod args;
 pub(crate) mod check;
+mod columns;
 mod descriptor_heaps;
 pub(crate) mod diff;
 pub(crate) mod export;

@@ -17,7 +17,14 @@ use tempfile::TempDir;
 /// Runs the command in an empty directory.
 pub(crate) fn allotment(folder: &TempDir, args: &[impl AsRef<OsStr>]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
-    command.args(args).current_dir(folder);
+    command.args(args).current_dir(folder).env_remove("COLUMNS");
+    started(|| command.output())
+}
+
+/// As [`allotment`], in a terminal of so many columns.
+pub(crate) fn allotment_within(folder: &TempDir, args: &[impl AsRef<OsStr>], columns: u16) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
+    command.args(args).current_dir(folder).env("COLUMNS", columns.to_string());
     started(|| command.output())
 }
 
