@@ -61,6 +61,7 @@
 //! | what other settings of the allocator would have done | [`what_if()`] |
 //! | which resources share an allocation, and what that saves | [`SharedMemory`], [`SharedHistory`] |
 //! | which allocations have a name, a size or a place | [`AllocationSearch`] |
+//! | what colours tell apart, and the bytes of each over time | [`ColourBy`], [`ColourGroups`], [`group_pixels`], [`bands_within`] |
 //! | what to draw in few pixels, and what is under the mouse | [`ClassLevels`], [`pixel_runs`], [`rectangle_pixels`], [`hit_test`], [`TimeAxis`] |
 //!
 //! # Recordings that contradict themselves
@@ -82,6 +83,7 @@ mod aliasing;
 mod block_bytes;
 mod call_site;
 mod class_levels;
+mod colour;
 mod coverage;
 mod cursor;
 mod defragmentation;
@@ -116,6 +118,7 @@ pub use aliasing::Lanes;
 pub use block_bytes::{BlockBytes, padding};
 pub use call_site::short_call_site;
 pub use class_levels::ClassLevels;
+pub use colour::{BandSample, Bands, ColourBy, ColourGroup, ColourGroups, bands_within, group_pixels};
 pub use cursor::Cursor;
 pub use defragmentation::{
     BlockFate, DefragmentationPreview, DefragmentationVerdict, LeastBlocks, PreviewOptions, PreviewedBlock,

@@ -134,22 +134,7 @@ pub fn series_within(
 ) -> Vec<Series> {
     let end = positions.end.min(timeline.end());
     let start = positions.start.min(end);
-    let count = samples.max(1) as u64;
-    let of = |n: u64, all: u64| (u128::from(all) * u128::from(n) / u128::from(count)) as u64;
-    let (first, last) = (timeline.moment(start).frame, timeline.moment(end).frame);
-    // A part has a sample where it begins, so that a drawing has the bytes there.
-    let mut borders: Vec<u64> = (u64::from(start == 0)..=count)
-        .map(|n| match axis {
-            SeriesAxis::Events => start + of(n, end - start),
-            // The position behind the end of a frame; frame n ends with the event at its position. What follows the last
-            // end is a frame as well.
-            SeriesAxis::Frames => match first + of(n, last - first + 1) {
-                0 => 0,
-                frame => timeline.position_of_frame(frame - 1).saturating_add(1).clamp(start, end),
-            },
-        })
-        .collect();
-    borders.dedup();
+    let borders = borders(timeline, axis, start..end, samples);
     let mut series: Vec<Series> =
         scopes.iter().map(|&scope| Series { scope, samples: Vec::with_capacity(borders.len()) }).collect();
     let mut peaks = vec![BlockBytes::default(); scopes.len()];
@@ -179,6 +164,32 @@ pub fn series_within(
         }
     });
     series
+}
+
+/// The positions of the samples of a part, in their order.
+pub(crate) fn borders(
+    timeline: &Timeline<'_>,
+    axis: SeriesAxis,
+    Range { start, end }: Range<u64>,
+    samples: usize,
+) -> Vec<u64> {
+    let count = samples.max(1) as u64;
+    let of = |n: u64, all: u64| (u128::from(all) * u128::from(n) / u128::from(count)) as u64;
+    let (first, last) = (timeline.moment(start).frame, timeline.moment(end).frame);
+    // A part has a sample where it begins, so that a drawing has the bytes there.
+    let mut borders: Vec<u64> = (u64::from(start == 0)..=count)
+        .map(|n| match axis {
+            SeriesAxis::Events => start + of(n, end - start),
+            // The position behind the end of a frame; frame n ends with the event at its position. What follows the last
+            // end is a frame as well.
+            SeriesAxis::Frames => match first + of(n, last - first + 1) {
+                0 => start,
+                frame => timeline.position_of_frame(frame - 1).saturating_add(1).clamp(start, end),
+            },
+        })
+        .collect();
+    borders.dedup();
+    borders
 }
 
 /// A sum over blocks. Wide, since sizes in a wrong recording may be anything, and a sum must shrink as it grew.

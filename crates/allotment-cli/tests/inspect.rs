@@ -131,7 +131,7 @@ fn long_names() -> Recording {
     let mut recording = Recording::default();
     let pool = PoolId(0);
     let name = TextId::NONE;
-    recording.events.push(Event::PoolCreated { pool, name, algorithm: Algorithm::Tlsf, custom: true });
+    recording.events.push(Event::PoolCreated { pool, name, algorithm: Some(Algorithm::Tlsf), custom: true });
     let (block, memory_type, kind) = (BlockId(0), MemoryTypeIndex(0), BlockKind::Shared);
     recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size: 1 << 20 });
     for number in 0..4u64 {

@@ -70,6 +70,7 @@ proptest! {
             for scope in [Scope::All, Scope::Heap(0)] {
                 let naive = at_every_position(&timeline, scope);
                 let found = series_within(&timeline, &[scope], axis, part.clone(), count).remove(0);
+                prop_assert!(!found.samples.is_empty());
                 let mut from = part.start as usize;
                 for sample in &found.samples {
                     let to = sample.moment.event as usize;

@@ -5,13 +5,14 @@ use std::io::{Write, stderr};
 use allotment_trace::recording::Unread;
 use serde::Serialize;
 
+use super::columns::say_wrapped;
 use super::table::shown;
 use crate::failure::Failure;
 
 /// Prints a line for each thing that was not read, after the first line of a text.
 pub(super) fn say_unread(unread: &[Unread]) {
     for it in unread {
-        say!("{}", line(it));
+        say_wrapped(&line(it));
     }
 }
 
