@@ -3,7 +3,8 @@
 use allotment::events::{AlreadySubscribed, Event, EventBatch, EventSubscription, SubscriptionDesc};
 
 use crate::recorder::Observed;
-use crate::recording::{Recording, TextNumbers};
+use crate::recorder::backtrace;
+use crate::recording::{Recording, StackId, StackNumbers, TextNumbers};
 
 /// Collects the events of a [`Gpu`](allotment::Gpu) or an [`Allocator`](allotment::Allocator) in memory, as a
 /// [`Recording`]: for a test, a benchmark or a tool that analyzes them in the same program.
@@ -51,6 +52,7 @@ pub struct Collector {
     events: EventSubscription,
     batch: EventBatch,
     numbers: TextNumbers,
+    stacks: StackNumbers,
     recording: Recording,
 }
 
@@ -68,6 +70,7 @@ impl Collector {
             events: of.subscribe(&desc)?,
             batch: EventBatch::new(),
             numbers: TextNumbers::default(),
+            stacks: StackNumbers::default(),
             recording: Recording { header: of.header(), ..Recording::default() },
         })
     }
@@ -76,10 +79,16 @@ impl Collector {
     ///
     /// Returns false when the allocator is gone and all its events have been read.
     pub fn read(&mut self) -> bool {
-        let Self { events, batch, numbers, recording } = self;
+        let Self { events, batch, numbers, stacks, recording } = self;
         let more = events.read(batch);
-        let texts = &mut recording.texts;
-        recording.events.extend(batch.events().iter().map(|event| numbers.renumber(event, batch, texts)));
+        let Recording { texts, stacks: known, .. } = recording;
+        recording.events.extend(batch.events().iter().map(|event| {
+            numbers.renumber(event, batch, texts).map_stack(|stack| {
+                let Some(backtrace) = batch.backtrace(stack) else { return StackId::NONE };
+                let text = |numbers: &mut TextNumbers, text: &str| numbers.number(text, texts);
+                backtrace::stack(backtrace, numbers, text, |_, frame| stacks.number(frame, known))
+            })
+        }));
         more
     }
 

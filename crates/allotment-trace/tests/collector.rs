@@ -182,3 +182,53 @@ fn a_collector_outlives_its_allocator() {
     assert_eq!(names(&recording).len(), 20);
     assert!(state_of(&recording).allocations.is_empty());
 }
+
+#[inline(never)]
+fn load_textures(allocator: &Allocator<SimulatedGpu>, count: u64) {
+    play(allocator, "texture", count);
+}
+
+#[test]
+fn whole_call_stacks_are_recorded_where_the_allocator_asks_for_backtraces() {
+    let mut desc = AllocatorDesc::default();
+    desc.call_sites = CallSites::Backtrace;
+    let allocator = Allocator::new(device(), desc).unwrap();
+    let before = allocator.allocate(&Requirements::new(100), &MemoryUsage::GpuOnly.into()).unwrap();
+    let path = env::temp_dir().join(format!("allotment-stacks-{}.altr", std::process::id()));
+    let recorded = |record: &mut dyn FnMut() -> Recording| {
+        let recording = record();
+        let (mut state, mut functions) = (State::default(), Vec::new());
+        for event in &recording.events {
+            state.apply(event).unwrap();
+            if let Event::Stack { allocation, stack } = *event {
+                assert_eq!(state.allocations[&allocation].stack, stack);
+                let text = |text| recording.text(text).unwrap_or_default();
+                let calls: Vec<_> = recording.stacks.calls(stack).map(|call| text(call.function)).collect();
+                let roles = recording.stacks.roles(text);
+                let telling = recording.stacks.telling(stack, |call| roles[call.0 as usize - 1]).unwrap();
+                functions.push((calls, text(recording.stacks.frame(telling).unwrap().function)));
+            }
+        }
+        assert_eq!(functions.len(), 4, "each allocation has a stack, also the one that was made before");
+        for (calls, telling) in &functions[1..] {
+            assert!(calls.iter().any(|call| call.ends_with("load_textures")), "{calls:?}");
+            assert!(telling.ends_with("::play"), "not the library's own: {telling}");
+        }
+        // The three of a loop are one stack.
+        let calls: usize = functions.iter().take(2).map(|(calls, _)| calls.len()).sum();
+        assert!(recording.stacks.len() <= calls, "{} of {calls}", recording.stacks.len());
+    };
+    recorded(&mut || {
+        let collector = Collector::new(&allocator).unwrap();
+        load_textures(&allocator, 3);
+        collector.into_recording()
+    });
+    recorded(&mut || {
+        let recorder = Recorder::to_file(&allocator, &path).unwrap();
+        load_textures(&allocator, 3);
+        recorder.finish().unwrap();
+        Recording::open(&path).unwrap().0
+    });
+    fs::remove_file(&path).unwrap();
+    allocator.free(before).unwrap();
+}

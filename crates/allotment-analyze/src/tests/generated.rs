@@ -9,7 +9,7 @@ use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
     Header, Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusedRequest, RequestedOptions,
-    RingKind, State, TextId,
+    RingKind, StackFrame, StackId, Stacks, State, TextId,
 };
 use proptest::prelude::*;
 
@@ -35,7 +35,8 @@ pub(crate) fn record(has: Has, steps: &[(u8, u16, u16)]) -> Recording {
             memory_types: (0..3).map(|index| MemoryType { heap: index % 2, properties: 0 }).collect(),
             ..Header::default()
         },
-        texts: ["tex 1", "tex 2", "mesh", "a.rs:1", "a.rs:2", "b.rs:3"].map(String::from).into(),
+        texts: ["tex 1", "tex 2", "mesh", "a.rs:1", "a.rs:2", "b.rs:3", "std::f"].map(String::from).into(),
+        stacks: stacks(),
         ..Recording::default()
     };
     let mut state = State::default();
@@ -47,6 +48,16 @@ pub(crate) fn record(has: Has, steps: &[(u8, u16, u16)]) -> Recording {
         }
     }
     made
+}
+
+/// Six calls in two trees; three of them are machinery.
+fn stacks() -> Stacks {
+    let mut stacks = Stacks::default();
+    for (parent, function, place) in [(0, 1, 4), (1, 2, 5), (2, 7, 6), (1, 7, 4), (0, 7, 0), (5, 1, 4)] {
+        let frame = StackFrame { parent: StackId(parent), function: TextId(function), place: TextId(place) };
+        stacks.push(frame).unwrap();
+    }
+    stacks
 }
 
 fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
@@ -105,7 +116,8 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
         46..54 => Event::FreeRequested { allocation: some_key(a)? },
         54..58 => Event::Exchanged { allocation: some_key(a)?, reservation: some_key(b)? },
         58..60 => Event::Reserved { reservation: some_key(a)?, allocation: some_key(b)? },
-        60..63 => Event::CallSite { allocation: some_key(a)?, site: text(b) },
+        60..62 => Event::CallSite { allocation: some_key(a)?, site: text(b) },
+        62 => Event::Stack { allocation: some_key(a)?, stack: StackId(u32::from(b % 7)) },
         63..65 => {
             let (name, category, user_data) = (text(b), text(a / 7), b64);
             let resource = state.bound.keys().min().filter(|_| a % 3 == 1);

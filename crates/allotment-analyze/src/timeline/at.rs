@@ -1,7 +1,9 @@
 //! Allocations and blocks as they were at a position.
 
 use allotment::device::MemoryTypeIndex;
-use allotment_trace::recording::{BlockId, BlockKind, Event, Live, Moment, RequestedOptions, TextId};
+use allotment_trace::recording::{
+    BlockId, BlockKind, Event, Live, Moment, RequestedOptions, StackId, TextId,
+};
 
 use super::moments::last_before;
 use super::rows::{event_number, exists};
@@ -152,6 +154,7 @@ impl Timeline<'_> {
         let mut live = Live {
             is,
             call_site: TextId::NONE,
+            stack: StackId::NONE,
             allocated: self.moment(u64::from(row.allocated)),
             free_requested: free_requested.map(|event| self.moment(event)),
             maps: 0,
@@ -161,6 +164,7 @@ impl Timeline<'_> {
         for &change in self.changes.of(allocation.0).iter().take_while(|&&change| change < position) {
             match *self.event(change) {
                 Event::CallSite { site, .. } => live.call_site = site,
+                Event::Stack { stack, .. } => live.stack = stack,
                 Event::Labelled { name, category, user_data, .. } => {
                     (live.is.name, live.is.category, live.is.user_data) = (name, category, user_data);
                 }
@@ -190,6 +194,16 @@ impl Timeline<'_> {
             }
         }
         texts
+    }
+
+    /// Returns the calls that led to an allocation; [`StackId::NONE`] where they are not known.
+    #[must_use]
+    pub fn stack(&self, allocation: AllocationIndex) -> StackId {
+        let stack = |&change: &u32| match *self.event(change) {
+            Event::Stack { stack, .. } => Some(stack),
+            _ => None,
+        };
+        self.changes.of(allocation.0).iter().rev().find_map(stack).unwrap_or(StackId::NONE)
     }
 
     /// Returns what does not change of a block.

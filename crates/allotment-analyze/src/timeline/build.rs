@@ -169,6 +169,7 @@ impl Timeline<'_> {
                 open.resources.change(allocation, None, number)?;
             }
             Event::CallSite { allocation, .. }
+            | Event::Stack { allocation, .. }
             | Event::Labelled { allocation, .. }
             | Event::Movable { allocation, .. }
             | Event::Requested { allocation, .. }

@@ -158,6 +158,7 @@ impl<'a> Player<'a> {
             Event::RefusedRequest(ref asked) => self.request_again(asked),
             Event::FreeRequested { allocation }
             | Event::CallSite { allocation, .. }
+            | Event::Stack { allocation, .. }
             | Event::Mapped { allocation, .. }
             | Event::Movable { allocation, .. }
             | Event::Labelled { allocation, .. } => {

@@ -56,7 +56,8 @@ impl<'a> Story<'a> {
     pub(super) fn new(original: &'a Recording) -> Self {
         let (header, texts, unread) =
             (original.header.clone(), original.texts.clone(), original.unread.clone());
-        let made = Recording { header, texts, events: Vec::with_capacity(original.events.len()), unread };
+        let (events, stacks) = (Vec::with_capacity(original.events.len()), original.stacks.clone());
+        let made = Recording { header, texts, events, unread, stacks };
         Self { original, made, numbers: TextNumbers::default(), bytes: BlockBytesByHeap::default() }
     }
 
@@ -81,6 +82,7 @@ impl<'a> Story<'a> {
         self.made.events.push(match *event {
             Event::FreeRequested { .. } => Event::FreeRequested { allocation },
             Event::CallSite { site, .. } => Event::CallSite { allocation, site },
+            Event::Stack { stack, .. } => Event::Stack { allocation, stack },
             Event::Mapped { count, .. } => Event::Mapped { allocation, count },
             Event::Movable { movable, .. } => Event::Movable { allocation, movable },
             Event::Labelled { name, category, user_data, .. } => {

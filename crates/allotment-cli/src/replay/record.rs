@@ -130,6 +130,7 @@ impl Hidden {
         match event {
             Event::Allocated(is) => self.allocations.contains(&is.allocation),
             Event::CallSite { allocation, .. }
+            | Event::Stack { allocation, .. }
             | Event::Requested { allocation, .. }
             | Event::Labelled { allocation, .. }
             | Event::Movable { allocation, .. }

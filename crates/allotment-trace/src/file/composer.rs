@@ -2,14 +2,15 @@
 
 use std::io;
 
-use allotment::events::{Event, TextId};
+use allotment::events::{Event, StackId, TextId};
 
 use super::chunk::Start;
 use super::chunk_kind;
 use super::encode::Encoder;
 use super::snapshot;
+use super::stacks::WrittenStacks;
 use super::texts::Texts;
-use crate::recording::{State, Step};
+use crate::recording::{StackFrame, State, Step};
 
 /// How long a chunk's records grow. A chunk is what a crash can cost, and what a reader has in memory.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -47,6 +48,7 @@ pub(crate) struct Composer<S> {
     pub(crate) sink: S,
     kept: Kept,
     texts: Texts,
+    stacks: WrittenStacks,
     encoder: Encoder,
     snapshots: Encoder,
     payload: Vec<u8>,
@@ -65,6 +67,7 @@ impl<S: ChunkSink> Composer<S> {
             sink,
             kept: Kept::All,
             texts: Texts::default(),
+            stacks: WrittenStacks::default(),
             encoder: Encoder::new(),
             snapshots: Encoder::new(),
             payload: Vec::new(),
@@ -101,6 +104,11 @@ impl<S: ChunkSink> Composer<S> {
         self.texts.write_all(emit)
     }
 
+    /// Calls `emit` with payloads of all stacks.
+    pub(crate) fn all_stacks(&self, emit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.stacks.write_all(emit)
+    }
+
     /// Forgets the texts that no segment from `oldest` on names.
     pub(crate) fn forget_texts_before(&mut self, oldest: u64) {
         self.texts.forget_before(oldest);
@@ -112,12 +120,28 @@ impl<S: ChunkSink> Composer<S> {
         self.flush()?;
         let segment = self.texts.begin_segment();
         self.state.for_each_step(|_, step| use_texts_of_step(&mut self.texts, &step));
+        self.use_texts_of_stacks();
         self.texts.forget_before(segment);
         Ok(())
     }
 
     pub(crate) fn text(&mut self, text: &str) -> TextId {
         self.texts.number(text)
+    }
+
+    /// Returns the stack of a call, whose texts are numbers of [`text`](Self::text).
+    pub(crate) fn stack(&mut self, frame: StackFrame) -> StackId {
+        self.texts.used(frame.function);
+        self.texts.used(frame.place);
+        self.stacks.number(frame)
+    }
+
+    /// Notes that the current segment names the texts of all stacks, which are never forgotten.
+    fn use_texts_of_stacks(&mut self) {
+        for frame in self.stacks.frames() {
+            self.texts.used(frame.function);
+            self.texts.used(frame.place);
+        }
     }
 
     /// Takes an event into the state alone, where no reader would get its chunk.
@@ -134,6 +158,8 @@ impl<S: ChunkSink> Composer<S> {
         let start = self.start;
         let (kind, begins_snapshot) = (chunk_kind::TEXTS, false);
         self.texts.write_all(|payload| to.put(Chunk { kind, payload, start, begins_snapshot }))?;
+        let kind = chunk_kind::STACKS;
+        self.stacks.write_all(|payload| to.put(Chunk { kind, payload, start, begins_snapshot }))?;
         let visit = |_: &Step| {};
         snapshot::write(&self.state, &mut self.snapshots, visit, |payload, begins_snapshot, start| {
             to.put(Chunk { kind: chunk_kind::SNAPSHOT, payload, start, begins_snapshot })
@@ -190,11 +216,14 @@ impl<S: ChunkSink> Composer<S> {
         }
         let (kind, start) = (chunk_kind::TEXTS, Start { events: 0, ..self.start });
         let sink = &mut self.sink;
-        self.texts.write_new(|payload| sink.put(Chunk { kind, payload, start, begins_snapshot: false }))
+        self.texts.write_new(|payload| sink.put(Chunk { kind, payload, start, begins_snapshot: false }))?;
+        let kind = chunk_kind::STACKS;
+        self.stacks.write_new(|payload| sink.put(Chunk { kind, payload, start, begins_snapshot: false }))
     }
 
     fn snapshot(&mut self) -> io::Result<()> {
         self.texts.begin_segment();
+        self.use_texts_of_stacks();
         let (sink, texts) = (&mut self.sink, &mut self.texts);
         let mut bytes = 0;
         let visit = |step: &Step| use_texts_of_step(texts, step);

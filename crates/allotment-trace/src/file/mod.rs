@@ -28,6 +28,7 @@ mod reader;
 mod seek;
 mod sized;
 mod snapshot;
+mod stacks;
 mod stream;
 mod texts;
 mod unread;
@@ -61,6 +62,7 @@ pub(crate) mod chunk_kind {
     /// In live recordings only.
     pub(crate) const RESTART: u8 = 7;
     pub(crate) const UNREAD: u8 = 8;
+    pub(crate) const STACKS: u8 = 9;
 }
 
 /// The kinds of records. A number never changes its meaning.
@@ -114,6 +116,7 @@ mod kind {
     pub(super) const UNBOUND: u8 = 45;
     pub(super) const DISPLACED: u8 = 46;
     pub(super) const ACTIVATED: u8 = 47;
+    pub(super) const STACK: u8 = 48;
 
     /// In snapshots: the moment of the records that follow.
     pub(super) const MOMENT: u8 = 64;

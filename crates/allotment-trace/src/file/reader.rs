@@ -11,10 +11,11 @@ use super::chunk::{self, Start};
 use super::decode::{Decoder, Record};
 use super::error::{Damage, DamageKind, ReadError};
 use super::texts::TextLimit;
-use super::{MAGIC, VERSION, chunk_kind, header, snapshot, unread};
+use super::{MAGIC, VERSION, chunk_kind, header, snapshot, stacks, unread};
 use crate::recording::{Header, Recording, State, UnreadKind};
 
-/// The memory that a reader may take, whatever a file says.
+/// The memory that a reader may take, whatever a file says. Its stacks take no more than
+/// [`Stacks::MAX_CALLS`](crate::recording::Stacks::MAX_CALLS) allow.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -231,6 +232,10 @@ impl Whole {
     fn chunk(&mut self, kind: u8, payload: &[u8], offset: u64) -> Result<(), DamageKind> {
         match kind {
             chunk_kind::TEXTS => self.texts.read(payload, &mut self.recording.texts),
+            chunk_kind::STACKS => {
+                let known = &mut self.recording.stacks;
+                stacks::read(payload, known.len(), |frame| known.push(frame).is_some())
+            }
             chunk_kind::EVENTS => {
                 self.events_began = true;
                 let before = self.recording.events.len();

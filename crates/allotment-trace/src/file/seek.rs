@@ -10,8 +10,8 @@ use super::error::{Damage, DamageKind, ReadError};
 use super::reader::{ReadOptions, read_events, read_header};
 use super::texts::TextLimit;
 use super::writer::Entry;
-use super::{chunk_kind, snapshot};
-use crate::recording::{Header, Moment, State};
+use super::{chunk_kind, snapshot, stacks};
+use crate::recording::{Header, Moment, Stacks, State};
 
 /// The most chunks of a file, about 64 GiB of events: a reader remembers up to 136 bytes of each, 68 MiB in all.
 const MAX_CHUNKS: usize = 1 << 19;
@@ -58,6 +58,7 @@ pub struct RecordingReader<R> {
     from: R,
     header: Header,
     texts: Vec<String>,
+    stacks: Stacks,
     /// The chunks of events and the first parts of snapshots, in their order.
     chunks: Vec<Entry>,
     /// The snapshots, and where in `chunks` they are.
@@ -97,6 +98,7 @@ impl<R: Read + Seek> RecordingReader<R> {
             from,
             header,
             texts: Vec::new(),
+            stacks: Stacks::default(),
             chunks: Vec::new(),
             snapshots: Vec::new(),
             snapshot_chunks: Vec::new(),
@@ -113,6 +115,17 @@ impl<R: Read + Seek> RecordingReader<R> {
                     let read = read.and_then(|()| texts.read(&reader.payload, &mut reader.texts));
                     if let Err(what) = read {
                         // What follows may name texts that are missing.
+                        reader.note(entry.offset, what);
+                        break;
+                    }
+                }
+                chunk_kind::STACKS => {
+                    let read = reader.chunk(entry.offset, entry.kind)?;
+                    let (payload, known) = (&reader.payload, &mut reader.stacks);
+                    let read = read.and_then(|()| {
+                        stacks::read(payload, known.len(), |frame| known.push(frame).is_some())
+                    });
+                    if let Err(what) = read {
                         reader.note(entry.offset, what);
                         break;
                     }
@@ -146,6 +159,12 @@ impl<R: Read + Seek> RecordingReader<R> {
     #[must_use]
     pub fn text(&self, text: TextId) -> Option<&str> {
         self.texts.get((text.0 as usize).checked_sub(1)?).map(String::as_str)
+    }
+
+    /// Returns the call stacks.
+    #[must_use]
+    pub const fn stacks(&self) -> &Stacks {
+        &self.stacks
     }
 
     /// Returns the first damage that was found. Chunks are checked as they are read.
@@ -369,7 +388,10 @@ fn scan(from: &mut (impl Read + Seek), first: u64) -> Result<(Vec<Entry>, Option
         };
         match start {
             Ok(start)
-                if matches!(head.kind, chunk_kind::EVENTS | chunk_kind::SNAPSHOT | chunk_kind::TEXTS) =>
+                if matches!(
+                    head.kind,
+                    chunk_kind::EVENTS | chunk_kind::SNAPSHOT | chunk_kind::TEXTS | chunk_kind::STACKS
+                ) =>
             {
                 entries.push(Entry { kind: head.kind, offset, start });
             }

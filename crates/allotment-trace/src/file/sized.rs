@@ -5,7 +5,7 @@
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::events::{
-    AllocationKey, BoundResource, Event, PoolId, RefusedRequest, RequestedOptions, TextId,
+    AllocationKey, BoundResource, Event, PoolId, RefusedRequest, RequestedOptions, StackId, TextId,
 };
 use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use allotment::{Alignment, MemoryUsage};
@@ -118,6 +118,10 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             put_number(out, resource.0);
             kind::ACTIVATED
         }
+        Event::Stack { allocation, stack } => {
+            put_numbers(out, &[allocation.0, stack.0.into()]);
+            kind::STACK
+        }
         _ => return None,
     })
 }
@@ -136,6 +140,9 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             // Before movable allocations had pools of their own, records ended here.
             movers: if input.is_empty() { 0 } else { input.byte()? },
         },
+        kind::STACK => {
+            Event::Stack { allocation: AllocationKey(input.number()?), stack: StackId(input.number32()?) }
+        }
         kind::POOL_SIZED => Event::PoolSized {
             pool: pool(&mut input)?,
             min_blocks: input.number32()?,

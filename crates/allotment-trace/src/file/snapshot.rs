@@ -2,7 +2,7 @@
 //!
 //! A large state has several chunks, its *parts*. Each part has a context of its own, as every chunk does.
 
-use allotment::events::{BlockId, Event, TextId};
+use allotment::events::{BlockId, Event, StackId, TextId};
 
 use super::bytes::{Input, Wrong, put_difference, put_number};
 use super::chunk::Start;
@@ -82,15 +82,16 @@ pub(super) struct Reading {
 impl Reading {
     /// Adds a part. Returns the state after the last one. At most `max` pools, blocks, allocations and so on in all.
     pub(super) fn part(&mut self, payload: &[u8], max: usize) -> Result<Option<State>, Wrong> {
-        self.part_with(payload, max, |text| text)
+        self.part_with(payload, max, |text| text, |stack| stack)
     }
 
-    /// Adds a part, with other numbers for its texts.
+    /// Adds a part, with other numbers for its texts and its stacks.
     pub(super) fn part_with(
         &mut self,
         payload: &[u8],
         max: usize,
         text: impl Fn(TextId) -> TextId,
+        stack: impl Fn(StackId) -> StackId,
     ) -> Result<Option<State>, Wrong> {
         let mut input = Input::new(payload);
         let flags = input.byte()?;
@@ -105,7 +106,7 @@ impl Reading {
         let mut decoder = Decoder::new(input);
         while let Some(record) = decoder.next()? {
             let step = match record {
-                Record::Event(event) => Step::Event(event.map_texts(&text)),
+                Record::Event(event) => Step::Event(event.map_texts(&text).map_stack(&stack)),
                 Record::Other { kind: kind::MOMENT, payload } => {
                     at = difference(at, payload)?;
                     continue;
@@ -138,6 +139,7 @@ const fn is_of_allocation(step: &Step) -> bool {
             | Step::Event(
                 Event::Requested { .. }
                     | Event::CallSite { .. }
+                    | Event::Stack { .. }
                     | Event::Mapped { .. }
                     | Event::Reserved { .. }
                     | Event::FreeRequested { .. }

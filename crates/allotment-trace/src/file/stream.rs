@@ -14,9 +14,10 @@ use super::bytes::{Input, Wrong, put_number};
 use super::chunk::{self, MAX_CHUNK_BYTES};
 use super::error::{Damage, DamageKind, ReadError};
 use super::reader::{ReadOptions, read_events, read_header};
+use super::stacks::StreamStacks;
 use super::writer::write_beginning;
 use super::{MAGIC, VERSION, chunk_kind, snapshot};
-use crate::recording::{Header, State, TextNumbers};
+use crate::recording::{Header, Stacks, State, TextNumbers};
 
 /// The most bytes of a chunk's payload after the header. The composer's have little more than half of it; events can be
 /// 36 times as large in memory.
@@ -85,6 +86,7 @@ pub(crate) struct StreamReader {
     offset: u64,
     phase: Phase,
     texts: StreamTexts,
+    stacks: StreamStacks,
     snapshot: snapshot::Reading,
     max_events: usize,
 }
@@ -97,6 +99,7 @@ impl StreamReader {
             offset: 0,
             phase: Phase::Beginning,
             texts: StreamTexts::new(options.max_text_bytes),
+            stacks: StreamStacks::default(),
             snapshot: snapshot::Reading::default(),
             max_events: options.max_events,
         }
@@ -105,6 +108,11 @@ impl StreamReader {
     /// Returns the texts, by the numbers in states and events.
     pub(crate) fn texts(&self) -> &[String] {
         &self.texts.texts
+    }
+
+    /// Returns the stacks, by the numbers in states and events.
+    pub(crate) fn stacks(&self) -> &Stacks {
+        &self.stacks.stacks
     }
 
     /// Returns the number of a text, which is added if it is new.
@@ -138,7 +146,7 @@ impl StreamReader {
             let read = chunk_item(
                 (kind, payload),
                 &mut self.phase,
-                &mut self.texts,
+                (&mut self.texts, &mut self.stacks),
                 &mut self.snapshot,
                 self.max_events,
             );
@@ -178,7 +186,7 @@ fn damaged(offset: u64, what: DamageKind) -> ReadError {
 fn chunk_item(
     (kind, payload): (u8, &[u8]),
     phase: &mut Phase,
-    texts: &mut StreamTexts,
+    (texts, stacks): (&mut StreamTexts, &mut StreamStacks),
     snapshot: &mut snapshot::Reading,
     max_events: usize,
 ) -> Result<Option<StreamItem>, DamageKind> {
@@ -187,10 +195,19 @@ fn chunk_item(
             let dropped = Input::new(payload).number().map_err(DamageKind::Contents)?;
             *phase = Phase::State { dropped };
             texts.forget_numbers();
+            stacks.forget_numbers();
         }
         (chunk_kind::TEXTS, Phase::State { .. } | Phase::Events) => texts.read(payload)?,
+        (chunk_kind::STACKS, Phase::State { .. } | Phase::Events) => {
+            stacks.read(payload, |text| texts.number(text))?;
+        }
         (chunk_kind::SNAPSHOT, &Phase::State { dropped }) => {
-            let part = snapshot.part_with(payload, max_events, |text| texts.number(text));
+            let part = snapshot.part_with(
+                payload,
+                max_events,
+                |text| texts.number(text),
+                |stack| stacks.number(stack),
+            );
             if let Some(state) = part.map_err(DamageKind::Contents)? {
                 *phase = Phase::Events;
                 return Ok(Some(StreamItem::State { state, dropped }));
@@ -200,7 +217,7 @@ fn chunk_item(
             let mut events = Vec::new();
             read_events(payload, &mut events, max_events)?;
             for event in &mut events {
-                *event = event.map_texts(|text| texts.number(text));
+                *event = event.map_texts(|text| texts.number(text)).map_stack(|stack| stacks.number(stack));
             }
             return Ok(Some(StreamItem::Events(events)));
         }
@@ -208,7 +225,7 @@ fn chunk_item(
             *phase = Phase::End;
             return Ok(Some(StreamItem::End));
         }
-        (chunk_kind::TEXTS | chunk_kind::EVENTS, _) => {
+        (chunk_kind::TEXTS | chunk_kind::STACKS | chunk_kind::EVENTS, _) => {
             return Err(DamageKind::Contents("there is no whole state before it"));
         }
         // A snapshot between events says what they have said; others are of a later version.

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use allotment::events::{Event, TextId};
+use allotment::events::{Event, StackId, TextId};
 
 use super::bytes::{put_difference, put_number};
 use super::chunk::{self, MAX_CHUNK_BYTES, Start};
 use super::composer::{Chunk, ChunkSink, Composer};
 use super::{MAGIC, VERSION, chunk_kind, header, unread};
-use crate::recording::{Header, Recording};
+use crate::recording::{Header, Recording, StackFrame};
 
 /// Options of a [`RecordingWriter`].
 #[derive(Clone, Debug)]
@@ -92,6 +92,13 @@ impl<W: Write> RecordingWriter<W> {
         self.composer.text(text)
     }
 
+    /// Returns the stack of a call, which events name: its texts are numbers of [`text`](Self::text), and its parent is
+    /// a stack that was returned before. Equal calls are one. Where there is [no room](crate::recording::Stacks::push) for
+    /// it, that of its parent.
+    pub fn stack(&mut self, frame: StackFrame) -> StackId {
+        self.composer.stack(frame)
+    }
+
     /// Adds an event, whose texts are numbers of [`text`](Self::text). One that contradicts the events before it is
     /// written as well.
     ///
@@ -142,8 +149,17 @@ impl Recording {
             let index = (text.0 as usize).checked_sub(1);
             index.and_then(|index| numbers.get(index)).copied().unwrap_or_default()
         };
+        let mut stacks = Vec::with_capacity(self.stacks.len());
+        let stack = |stacks: &[StackId], stack: StackId| {
+            let index = (stack.0 as usize).checked_sub(1);
+            index.and_then(|index| stacks.get(index)).copied().unwrap_or_default()
+        };
+        for frame in self.stacks.frames() {
+            let (parent, function) = (stack(&stacks, frame.parent), number(frame.function));
+            stacks.push(writer.stack(StackFrame { parent, function, place: number(frame.place) }));
+        }
         for event in &self.events {
-            writer.event(&event.map_texts(number))?;
+            writer.event(&event.map_texts(number).map_stack(|of| stack(&stacks, of)))?;
         }
         writer.finish().map(|(_, summary)| summary)
     }

@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
-use allotment::events::{AllocationKey, BlockId, Event, TextId};
+use allotment::events::{AllocationKey, BlockId, Event, StackId, TextId};
 
 use super::limits::{Budget, MAX_TEXT};
 use super::{ImportErrorKind, Position};
-use crate::recording::{Recording, Unread, UnreadKind};
+use crate::recording::{Recording, StackFrame, StackNumbers, Unread, UnreadKind};
 
 /// The memory of an event: vectors grow by doubling.
 const EVENT_BYTES: usize = 2 * size_of::<Event>();
 /// The memory of a text beside its bytes, in the recording and in the table.
 const TEXT_BYTES: usize = 160;
+/// The memory of a call of a stack, in the recording and in the table.
+const CALL_BYTES: usize = 96;
 
 /// The most sentences about what is not imported.
 const MOST_UNREAD: usize = 100;
@@ -21,6 +23,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) budget: &'a Budget,
     by_text: HashMap<Box<str>, TextId>,
     unread: HashMap<(UnreadKind, Box<str>), usize>,
+    by_call: StackNumbers,
     allocations: u64,
     blocks: u64,
 }
@@ -32,6 +35,7 @@ impl<'a> Builder<'a> {
             budget,
             by_text: HashMap::new(),
             unread: HashMap::new(),
+            by_call: StackNumbers::default(),
             allocations: 0,
             blocks: 0,
         }
@@ -60,6 +64,15 @@ impl<'a> Builder<'a> {
         let id = TextId(u32::try_from(self.recording.texts.len()).unwrap_or(u32::MAX));
         self.by_text.insert(text.into(), id);
         Ok(id)
+    }
+
+    /// Returns the stack of a call.
+    pub(crate) fn stack(&mut self, frame: StackFrame) -> Result<StackId, ImportErrorKind> {
+        self.budget.work(1)?;
+        let count = self.recording.stacks.len();
+        let stack = self.by_call.number(frame, &mut self.recording.stacks);
+        self.budget.charge((self.recording.stacks.len() - count) * CALL_BYTES)?;
+        Ok(stack)
     }
 
     /// Notes at this moment what the file says and a recording cannot follow.

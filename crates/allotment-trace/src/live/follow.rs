@@ -220,10 +220,14 @@ impl<S: Read + Write> LiveRecording<S> {
         Ok(())
     }
 
-    /// Copies the texts that are new.
+    /// Copies the texts and the stacks that are new.
     fn keep_texts(&mut self) {
         let new = &self.reader.texts()[self.recording.texts.len()..];
         self.recording.texts.extend_from_slice(new);
+        for frame in &self.reader.stacks().frames()[self.recording.stacks.len()..] {
+            // Those of the reader are within the bounds.
+            let _ = self.recording.stacks.push(*frame);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use allotment::events::{Event, TextId};
+use allotment::events::{Event, StackId, TextId};
 
 use super::address::Token;
 use super::connection::{Connection, Progress};
@@ -15,7 +15,7 @@ use super::queue::{Outgoing, Queue};
 use super::server::LiveStatistics;
 use crate::file::{Chunk, ChunkSink, Composer, beginning, chunk_bytes, chunk_kind, end_bytes, restart_bytes};
 use crate::recorder::TakesEvents;
-use crate::recording::Header;
+use crate::recording::{Header, StackFrame};
 
 /// Connections that have not shown the token, at most. A new one takes the place of the oldest, so that nobody can keep
 /// viewers out by connections that say nothing: as many must come while a viewer says what it wants, which takes it
@@ -88,6 +88,10 @@ struct Source {
 impl TakesEvents for Source {
     fn text(&mut self, text: &str) -> TextId {
         self.composer.text(text)
+    }
+
+    fn stack(&mut self, frame: StackFrame) -> StackId {
+        self.composer.stack(frame)
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {

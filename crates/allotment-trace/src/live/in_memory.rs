@@ -14,14 +14,16 @@ use std::time::Instant;
 
 use allotment::Alignment;
 use allotment::device::{MemoryTypeIndex, ResourceKind};
-use allotment::events::{Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, TextId};
+use allotment::events::{
+    Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, StackId, TextId,
+};
 
 use super::address::Token;
 use super::handshake::{Answer, answer, request};
 use super::hub::{Counts, Hub, HubDesc};
 use crate::file::{StreamItem, StreamReader};
 use crate::recorder::TakesEvents;
-use crate::recording::{Header, ReadOptions, State};
+use crate::recording::{Header, ReadOptions, StackFrame, Stacks, State};
 
 const TOKEN: Token = Token(*b"0123456789abcdef");
 
@@ -139,6 +141,12 @@ impl Program {
     fn put(&mut self, to: &mut impl TakesEvents, event: &Event) {
         self.state.apply(event).expect("the program is consistent");
         let there = event.map_texts(|text| to.text(&self.texts[text.0 as usize - 1]));
+        let there = there.map_stack(|stack| {
+            [String::from("main"), function(stack)].iter().fold(StackId::NONE, |parent, name| {
+                let function = to.text(name);
+                to.stack(StackFrame { parent, function, place: TextId::NONE })
+            })
+        });
         to.event(&there).expect("memory takes all");
         to.forget().expect("memory takes all");
     }
@@ -184,6 +192,10 @@ impl Program {
             movable: false,
         };
         self.put(to, &Event::Allocated(allocated));
+        if self.count % 3 == 0 {
+            let stack = StackId(1 + (self.count / 3 % 7) as u32);
+            self.put(to, &Event::Stack { allocation, stack });
+        }
         if self.count % 10 == 0 {
             self.put(to, &Event::FrameEnd { number: self.state.now.frame });
             self.put(to, &Event::Time { nanoseconds: self.count * 1000 });
@@ -191,13 +203,27 @@ impl Program {
     }
 }
 
-/// Returns a state with its texts, not their numbers.
-fn with_texts(state: &State, texts: &[String]) -> (State, BTreeMap<AllocationKey, String>, Vec<String>) {
+/// The function whose stack the program knows by a number, and which `main` called.
+fn function(stack: StackId) -> String {
+    format!("function {}", stack.0)
+}
+
+/// The functions of a viewer's stack, the innermost first.
+fn functions(stacks: &Stacks, texts: &[String], stack: StackId) -> Vec<String> {
+    stacks.calls(stack).map(|call| texts[call.function.0 as usize - 1].clone()).collect()
+}
+
+type WithTexts = (State, BTreeMap<AllocationKey, (String, Vec<String>)>, Vec<String>);
+
+/// Returns a state with its texts and the functions of its stacks, not their numbers.
+fn with_texts(state: &State, texts: &[String], functions: impl Fn(StackId) -> Vec<String>) -> WithTexts {
     let text =
         |id: TextId| (id.0 as usize).checked_sub(1).map_or(String::new(), |index| texts[index].clone());
     let mut without = state.clone();
-    let names =
-        without.allocations.iter_mut().map(|(key, live)| (*key, text(core::mem::take(&mut live.is.name))));
+    let names = without.allocations.iter_mut().map(|(key, live)| {
+        let stack = core::mem::take(&mut live.stack);
+        (*key, (text(core::mem::take(&mut live.is.name)), functions(stack)))
+    });
     let names = names.collect();
     let pools = without.pools.values_mut().map(|pool| text(core::mem::take(&mut pool.name))).collect();
     (without, names, pools)
@@ -281,8 +307,12 @@ pub fn run(script: &[u8]) -> Outcome {
     let mut outcome =
         Outcome { events: program.state.now.event, texts: hub.text_count(), ..Outcome::default() };
     for viewer in &viewers {
-        let (is, should) =
-            (with_texts(&viewer.state, viewer.reader.texts()), with_texts(&program.state, &program.texts));
+        let (stacks, texts) = (viewer.reader.stacks(), viewer.reader.texts());
+        let is = with_texts(&viewer.state, texts, |stack| functions(stacks, texts, stack));
+        let of_program = |stack: StackId| {
+            if stack.is_none() { Vec::new() } else { vec![function(stack), "main".to_owned()] }
+        };
+        let should = with_texts(&program.state, &program.texts, of_program);
         assert_eq!(is, should, "a viewer knows the state");
         outcome.ended += 1;
         outcome.dropped += viewer.dropped;

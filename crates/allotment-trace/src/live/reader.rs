@@ -9,7 +9,7 @@ use super::address::LiveAddress;
 use super::error::LiveError;
 use super::handshake::shake_hands;
 use crate::file::{StreamItem, StreamReader};
-use crate::recording::{Event, Header, ReadOptions, State, TextId};
+use crate::recording::{Event, Header, ReadOptions, Stacks, State, TextId};
 
 /// How long a server has time to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -229,6 +229,12 @@ impl<S> LiveReader<S> {
     #[must_use]
     pub fn texts(&self) -> &[String] {
         self.reader.texts()
+    }
+
+    /// Returns all call stacks that have come. A stack keeps its number for good.
+    #[must_use]
+    pub fn stacks(&self) -> &Stacks {
+        self.reader.stacks()
     }
 
     /// Returns true after the end, and after an error.

@@ -3,14 +3,18 @@
 use core::panic::Location;
 use std::io;
 
-use allotment::events::{Event, EventBatch, TextId};
+use allotment::events::{Event, EventBatch, StackId, TextId};
 
-use crate::recording::IdMap;
+use super::backtrace;
+use crate::recording::{IdMap, StackFrame};
 
 /// Something that keeps events: a file, a ring in memory, the viewers of a running program.
 pub(crate) trait TakesEvents {
     /// Returns the number of a text.
     fn text(&mut self, text: &str) -> TextId;
+
+    /// Returns the stack of a call, whose texts are numbers of [`text`](Self::text). It is never forgotten.
+    fn stack(&mut self, frame: StackFrame) -> StackId;
 
     /// Takes an event, whose texts are numbers of [`text`](Self::text).
     fn event(&mut self, event: &Event) -> io::Result<()>;
@@ -31,7 +35,7 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Passes the events of the batch on, and clears it.
-    pub(crate) fn pass_on(&mut self, to: &mut impl TakesEvents) -> io::Result<()> {
+    pub(crate) fn pass_on<T: TakesEvents>(&mut self, to: &mut T) -> io::Result<()> {
         let Self { batch, sites } = self;
         for event in batch.events() {
             let event = event.map_texts(|text| {
@@ -41,6 +45,10 @@ impl Intake {
                 } else {
                     batch.text(text).map_or(TextId::NONE, |text| to.text(&text))
                 }
+            });
+            let event = event.map_stack(|stack| {
+                let Some(backtrace) = batch.backtrace(stack) else { return StackId::NONE };
+                backtrace::stack(backtrace, to, T::text, T::stack)
             });
             to.event(&event)?;
             if to.forget()? {

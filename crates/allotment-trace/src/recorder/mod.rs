@@ -7,6 +7,7 @@
 //! The threads of the program copy 72 bytes an event. All else, from numbering texts to writing, is the recorder's
 //! thread's.
 
+pub(crate) mod backtrace;
 mod error;
 mod intake;
 mod observed;

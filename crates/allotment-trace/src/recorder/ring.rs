@@ -112,6 +112,10 @@ impl Ring {
                 begins_snapshot: false,
             })
         })?;
+        self.composer.all_stacks(|payload| {
+            let (kind, start) = (chunk_kind::STACKS, Start::default());
+            sink.put(Chunk { kind, payload, start, begins_snapshot: false })
+        })?;
         for kept in self.composer.sink.kept.iter().flat_map(|segment| &segment.chunks) {
             sink.put(kept.chunk())?;
         }

@@ -5,7 +5,8 @@ use allotment::{Algorithm, Alignment};
 
 use super::ring::Ring;
 use crate::recording::{
-    Allocated, AllocationKey, BlockId, BlockKind, Event, Header, Placement, PoolId, Recording, State, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, Event, Header, Placement, PoolId, Recording, StackFrame,
+    StackId, State, TextId,
 };
 
 const POOL: PoolId = PoolId(3);
@@ -126,4 +127,37 @@ fn a_ring_smaller_than_the_state_keeps_the_state() {
         }
     }
     assert!(ring.bytes() < 50_000, "{}", ring.bytes());
+}
+
+#[test]
+fn a_ring_forgets_no_call_of_a_stack() {
+    let mut ring = Ring::new(Header::default(), 1 << 16);
+    let frame = |ring: &mut Ring, parent, function: &str| {
+        let function = ring.composer.text(function);
+        ring.composer.stack(StackFrame { parent, function, place: TextId::NONE })
+    };
+    let main = frame(&mut ring, StackId::NONE, "main");
+    let load = frame(&mut ring, main, "load");
+    let (mut state, mut names) = (State::default(), vec![String::new(); LIVE as usize]);
+    for at in 0..100 {
+        play(&mut ring, &mut state, &mut names, at * 500, at * 500 + 500);
+        ring.forget();
+    }
+    let late = frame(&mut ring, main, "late");
+    let allocation = *state.allocations.keys().next().unwrap();
+    ring.composer.event(&Event::Stack { allocation, stack: late }).unwrap();
+    let mut file = Vec::new();
+    ring.write(&mut file).unwrap();
+    let (recording, damage) = Recording::read(&*file).unwrap();
+    assert_eq!(damage, None);
+    let functions = |stack| {
+        let calls = recording.stacks.calls(stack);
+        calls.filter_map(|call| recording.text(call.function)).collect::<Vec<_>>()
+    };
+    assert_eq!((functions(load), functions(late)), (vec!["load", "main"], vec!["late", "main"]));
+    let mut read = State::default();
+    for event in &recording.events {
+        read.apply(event).unwrap();
+    }
+    assert_eq!(read.allocations[&allocation].stack, late);
 }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
-use allotment::events::{Event, EventSubscription, TextId};
+use allotment::events::{Event, EventSubscription, StackId, TextId};
 
 use super::error::RecordError;
 use super::intake::{Intake, TakesEvents};
 use super::ring::Ring;
 use crate::output::replace_recording;
-use crate::recording::{RecordingWriter, Summary};
+use crate::recording::{RecordingWriter, StackFrame, Summary};
 
 /// How long the thread waits for events before it looks for commands: at most so long, [`finish`] waits.
 ///
@@ -42,6 +42,13 @@ impl TakesEvents for Target {
         match self {
             Self::File { writer, .. } => writer.text(text),
             Self::Ring(ring) => ring.composer.text(text),
+        }
+    }
+
+    fn stack(&mut self, frame: StackFrame) -> StackId {
+        match self {
+            Self::File { writer, .. } => writer.stack(frame),
+            Self::Ring(ring) => ring.composer.stack(frame),
         }
     }
 

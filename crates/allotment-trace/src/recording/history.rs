@@ -177,6 +177,9 @@ fn allocation_events(live: &Live, mut visit: impl FnMut(Event)) {
     if live.call_site != TextId::NONE {
         visit(Event::CallSite { allocation, site: live.call_site });
     }
+    if !live.stack.is_none() {
+        visit(Event::Stack { allocation, stack: live.stack });
+    }
     if live.maps != 0 {
         visit(Event::Mapped { allocation, count: live.maps });
     }

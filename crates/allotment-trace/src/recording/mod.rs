@@ -38,9 +38,11 @@
 //! No file makes a reader panic, and none makes it take more memory than [`ReadOptions`] say, with 16 MiB for a chunk and
 //! 68 MiB for an index on top. `docs/recording-format.md` describes each byte.
 
+mod call_roles;
 mod header;
 mod history;
 mod spans;
+mod stacks;
 mod state;
 mod text_numbers;
 mod unread;
@@ -52,12 +54,14 @@ pub use crate::file::{
 };
 pub use allotment::events::{
     Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
-    ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind,
-    TextId,
+    ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StackId,
+    StallKind, TextId,
 };
+pub use call_roles::{CallRole, short_function};
 pub use header::{Api, Extent, Header, Heap, Library, MemoryType};
 pub(crate) use history::Step;
 pub use spans::{Span, Spans};
+pub use stacks::{StackFrame, StackNumbers, Stacks};
 pub use state::{
     Block, Bound, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
@@ -76,6 +80,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// What of the file was not read; of a whole one, nothing.
     pub unread: Vec<Unread>,
+    /// The call stacks that events name.
+    pub stacks: Stacks,
 }
 
 impl Recording {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
-    ObjectId, PoolId, RequestedOptions, RingKind, TextId,
+    ObjectId, PoolId, RequestedOptions, RingKind, StackId, TextId,
 };
 use allotment::Algorithm;
 use allotment::device::MemoryTypeIndex;
@@ -103,6 +103,8 @@ pub struct Live {
     pub is: Allocated,
     /// Where the program made it.
     pub call_site: TextId,
+    /// The calls that led there.
+    pub stack: StackId,
     /// When it was allocated.
     pub allocated: Moment,
     /// When the program released it, while the GPU may still use it.
@@ -246,6 +248,7 @@ impl State {
             Event::Allocated(is) => self.allocate(is, now)?,
             Event::Requested { allocation, options } => self.live_mut(allocation)?.options = options,
             Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
+            Event::Stack { allocation, stack } => self.live_mut(allocation)?.stack = stack,
             Event::Labelled { allocation, name, category, user_data } => {
                 match self.allocations.get_mut(&allocation) {
                     Some(Live { is, .. }) => {
@@ -348,6 +351,7 @@ impl State {
         let live = Live {
             is,
             call_site,
+            stack: StackId::NONE,
             allocated: now,
             free_requested: None,
             maps: 0,

@@ -45,6 +45,8 @@ pub struct TextNumbers {
 impl TextNumbers {
     /// Returns an event of a batch as one of the recording with these texts, to which its new texts are added.
     ///
+    /// A stack stays that of the batch ([`Event::map_stack`], [`EventBatch::backtrace`]).
+    ///
     /// `texts` are the same in each call. Those that were there before the first one keep their numbers; an equal text of
     /// a batch gets another.
     #[must_use]

@@ -160,6 +160,52 @@ def expandable():
     return {"segments": [segment], "device_traces": [trace], "allocator_settings": {"expandable_segments": True}}
 
 
+def native(*names):
+    """Calls of C++, as the unwinder finds them: of most neither the file nor the line is known."""
+    return [{"filename": "??", "name": name, "line": 0} for name in names]
+
+
+def calls():
+    """Stacks of Python and C++ together. In the backward pass no call is of Python."""
+    allocator = native(
+        "torch::unwind::unwind()", "torch::CapturedTraceback::gather(bool, bool, bool)",
+        "c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::allocate(unsigned long)",
+        "at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*)",
+        "at::_ops::empty_memory_format::call(c10::ArrayRef<c10::SymInt>)")
+    thread = native(
+        "torch::autograd::Node::operator()(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)",
+        "torch::autograd::Engine::evaluate_function(std::shared_ptr<torch::autograd::GraphTask>&)",
+        "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)", "__clone")
+    interpreter = native("_PyEval_EvalFrameDefault")
+
+    def python(filename, line, name):
+        return [{"filename": filename, "name": name, "line": line}]
+
+    linear = python("torch/nn/functional.py", 12, "linear")
+    module = python("torch/nn/modules/module.py", 1790, "_call_impl")
+    program = python("train.py", 9, "forward") + interpreter + python("train.py", 28, "<module>") + native("_start")
+    stacks = [
+        allocator + native("at::_ops::addmm::call(at::Tensor const&)") + linear + interpreter + module + program,
+        allocator + native(
+            "at::native::bmm(at::Tensor const&)", "at::_ops::bmm::call(at::Tensor const&, at::Tensor const&)",
+            "torch::autograd::generated::BmmBackward0_apply_functional(std::array<bool, 2ul>)",
+            "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)") + thread,
+        allocator + native(
+            "at::_ops::zeros::call(c10::ArrayRef<c10::SymInt>)", "at::_ops::stack::call(c10::ArrayRef<at::Tensor>)",
+            "start_thread"),
+        native("torch::unwind::unwind()", "start_thread"),
+    ]
+    trace = [{"action": "segment_alloc", "addr": BASE, "size": LARGE, "stream": 0, "time_us": 1, "frames": []}]
+    blocks = []
+    for number, stack in enumerate(stacks):
+        at, size = BASE + (number << 20), (number + 1) << 16
+        trace.append({"action": "alloc", "addr": at, "size": size, "stream": 0, "time_us": number + 2, "frames": stack})
+        blocks.append({"address": at, "size": size, "requested_size": size, "state": "active_allocated", "frames": stack})
+    segment = {"device": 0, "address": BASE, "total_size": LARGE, "stream": 0, "segment_type": "large",
+               "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": blocks}
+    return {"segments": [segment], "device_traces": [trace], "allocator_settings": {}}
+
+
 def main():
     devices = [Device(0, 1), Device(1, 2)]
     devices[0].run(300)
@@ -179,6 +225,7 @@ def main():
     # The ring lost the beginning: the last entries and the same final state.
     write("snapshot-ring.pickle", {**snapshot, "device_traces": [devices[0].trace[-400:], devices[1].trace]})
     write("snapshot-expandable.pickle", expandable())
+    write("snapshot-calls.pickle", calls())
     # What the state was when the ring began, for the test of the walk backwards.
     lost = len(devices[0].trace) - 400
     live = {}

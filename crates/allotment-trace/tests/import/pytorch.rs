@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allotment_trace::import::{self, ImportErrorKind, Position};
-use allotment_trace::recording::{Event, Placement, Recording, State};
+use allotment_trace::recording::{Event, Placement, Recording, StackId, State};
 
 use super::{applied, data, left_out};
 
@@ -26,6 +26,7 @@ fn at_the_beginning(recording: &Recording) -> State {
                 | Event::BlockAllocated { .. }
                 | Event::FreeRequested { .. }
                 | Event::CallSite { .. }
+                | Event::Stack { .. }
         ) || matches!(event, Event::Allocated(is) if is.placement == Placement::Existing)
     };
     let mut state = State::default();
@@ -179,4 +180,36 @@ fn an_allocation_of_no_bytes_beyond_what_is_mapped_is_left_out() {
     let recording = open("no-bytes-beyond-a-segment.pickle");
     applied(&recording);
     assert!(left_out(&recording).contains(&"import: memory was allocated beyond its segment"));
+}
+
+#[test]
+fn whole_stacks_are_kept_and_the_call_that_says_what_it_is_becomes_the_call_site() {
+    let recording = open("snapshot-calls.pickle");
+    assert_eq!(left_out(&recording), [""; 0]);
+    let state = applied(&recording);
+    let mut found: Vec<_> = state.allocations.values().collect();
+    found.sort_by_key(|live| live.is.user_data);
+    let text = |text| recording.text(text).unwrap_or_default();
+    let shown: Vec<_> = found
+        .iter()
+        .map(|live| (text(live.call_site), text(live.is.name), recording.stacks.depth(live.stack)))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            // The program's own line, and what it called.
+            ("train.py:9", "linear", 13),
+            // The backward pass has none: the node of the operator.
+            ("BmmBackward0", "BmmBackward0", 13),
+            // The outermost operator; and where all is machinery, the innermost call.
+            ("stack", "stack", 8),
+            ("torch::unwind::unwind", "torch::unwind::unwind", 2),
+        ]
+    );
+    let calls: Vec<_> = recording.stacks.calls(found[0].stack).collect();
+    assert_eq!(text(calls[0].function), "torch::unwind::unwind()");
+    assert_eq!((text(calls[6].function), text(calls[6].place)), ("linear", "torch/nn/functional.py:12"));
+    assert_eq!((text(calls[12].function), calls[12].parent), ("_start", StackId::NONE));
+    // The six calls that the first three stacks begin with are inside of other calls, so each has its own; the ends are shared.
+    assert!(recording.stacks.len() < 13 + 13 + 8 + 2);
 }

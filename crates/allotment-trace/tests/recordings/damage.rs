@@ -4,13 +4,13 @@ use std::io::Cursor;
 
 use allotment_trace::recording::{
     AllocationKey, DamageKind, Event, Extent, Header, Library, MAX_CHUNK_BYTES, ReadError, ReadOptions,
-    Recording, RecordingReader, Unread, UnreadKind, WriterDesc,
+    Recording, RecordingReader, StackId, Stacks, Unread, UnreadKind, WriterDesc,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use crate::events::{any_event, header, likely_event, texts};
+use crate::events::{any_event, header, likely_event, texts, with_stacks};
 use crate::files::file;
 
 /// A file of some chunks of each kind.
@@ -19,7 +19,7 @@ fn small() -> (Recording, Vec<u8>) {
     let mut events: Vec<_> =
         (0..60).map(|_| likely_event(3).new_tree(&mut runner).unwrap().current()).collect();
     events.extend((0..10).map(|_| any_event(3).new_tree(&mut runner).unwrap().current()));
-    let recording = Recording { header: header(), texts: texts(3), events, ..Recording::default() };
+    let recording = Recording { header: header(), texts: texts(3), events, ..with_stacks(3) };
     let file = file(&recording, 9, &WriterDesc::default().with_snapshot_every(100));
     (recording, file)
 }
@@ -30,6 +30,8 @@ fn read(file: &[u8], written: &Recording) -> Result<usize, ReadError> {
     assert_eq!(recording.events, written.events[..recording.events.len()]);
     assert_eq!(recording.texts, written.texts[..recording.texts.len()]);
     assert_eq!(recording.header, written.header);
+    let frames = recording.stacks.frames();
+    assert_eq!(frames, &written.stacks.frames()[..frames.len()]);
     assert!(damage.is_some() || recording == *written);
 
     let mut reader = RecordingReader::new(Cursor::new(file))?;
@@ -109,6 +111,7 @@ const EVENTS: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const INDEX: u8 = 5;
 const END: u8 = 6;
+const STACKS: u8 = 9;
 
 /// The end of a file of some events, without an index.
 fn end(events: u64) -> Vec<u8> {
@@ -263,6 +266,35 @@ fn a_chunk_whose_contents_make_no_sense_is_damage() {
 }
 
 #[test]
+fn stacks_that_make_no_sense_are_damage() {
+    let hostile: &[&[u8]] = &[
+        // Nothing; calls are missing before; a call that is cut.
+        &[],
+        &[2, 0, 2, 0],
+        &[1, 0, 2],
+        // A caller before the first call; a text of more than 32 bits; one below 0.
+        &[1, 0, 2, 0, 2, 2, 0],
+        &[1, 0, 0x80, 0x80, 0x80, 0x80, 0x20, 0],
+        &[1, 0, 1, 0],
+    ];
+    let good = chunk(STACKS, &[1, 0, 2, 4, 1, 2, 0]);
+    let (recording, damage) = Recording::read(&*[beginning(), good, chunk(END, &[0; 16])].concat()).unwrap();
+    assert_eq!((recording.stacks.len(), recording.stacks.depth(StackId(2)), damage), (2, 2, None));
+    for payload in hostile {
+        let (_, what) = events_of(&[chunk(STACKS, payload)]);
+        assert!(matches!(what, Some(DamageKind::Contents(_))), "{payload:?}: {what:?}");
+    }
+    // Each call calls itself, for ever.
+    let mut endless = vec![1];
+    endless.extend([1, 0, 0].repeat(Stacks::MAX_DEPTH + 1));
+    endless[1] = 0;
+    let file = [beginning(), chunk(STACKS, &endless)].concat();
+    let (recording, damage) = Recording::read(&*file).unwrap();
+    assert_eq!(recording.stacks.len(), Stacks::MAX_DEPTH);
+    assert!(matches!(damage.unwrap().what, DamageKind::Contents(_)));
+}
+
+#[test]
 fn a_snapshot_that_contradicts_itself_is_damage() {
     let snapshots: &[&[u8]] = &[
         // No first part.
@@ -330,7 +362,7 @@ proptest! {
     #[test]
     fn any_contents_are_read_without_a_panic(
         chunks in proptest::collection::vec(
-            (1_u8..8, proptest::collection::vec(prop_oneof![any::<u8>(), 0_u8..70], 0..200)), 1..6),
+            (1_u8..10, proptest::collection::vec(prop_oneof![any::<u8>(), 0_u8..70], 0..200)), 1..6),
         first in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..60)),
     ) {
         let mut bytes = beginning();

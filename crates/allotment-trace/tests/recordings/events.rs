@@ -10,14 +10,14 @@ use allotment::memory::{FitStrategy, StackSide};
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, Api, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind,
-    Event, Header, Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RefusedRequest,
-    RequestedOptions, RingKind, StallKind, TextId,
+    Event, Header, Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RefusedRequest,
+    RequestedOptions, RingKind, StackFrame, StackId, StallKind, TextId,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// How many kinds of events there are.
-pub(crate) const KINDS: u32 = 47;
+pub(crate) const KINDS: u32 = 48;
 
 const RESOURCES: [ResourceKind; 4] =
     [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage, ResourceKind::Unknown];
@@ -134,7 +134,7 @@ impl Numbers {
 
     /// An event whose record has its length.
     fn sized(self) -> Event {
-        let Self { kind, ids, sizes: [a, b, c, d], codes, flags, .. } = self;
+        let Self { kind, ids, sizes: [a, b, c, d], codes, flags, texts } = self;
         let (pool, memory_type) = (PoolId(ids[1] as u32), MemoryTypeIndex(codes[1]));
         let properties = |number| MemoryProperties::from_bits_truncate(number as u32);
         let budget = code(&[BudgetPolicy::AllowOverBudget, BudgetPolicy::WithinBudget], codes[0]);
@@ -202,6 +202,7 @@ impl Numbers {
                 Event::Requested { allocation: AllocationKey(ids[0]), options }
             }
             42..46 => self.of_resource(),
+            46 => Event::Stack { allocation: AllocationKey(ids[0]), stack: StackId(texts[0]) },
             // Never of a request that was placed.
             _ => Event::RefusedRequest(RefusedRequest {
                 size: a,
@@ -304,4 +305,14 @@ pub(crate) fn header() -> Header {
 /// `count` texts, all different.
 pub(crate) fn texts(count: u32) -> Vec<String> {
     (1..=count).map(|number| format!("text {number} é")).collect()
+}
+
+/// A recording of nothing but stacks: `count` calls, all different, which name as many texts.
+pub(crate) fn with_stacks(count: u32) -> Recording {
+    let mut recording = Recording::default();
+    for number in 1..=count {
+        let (parent, function) = (StackId(number / 2), TextId(number));
+        recording.stacks.push(StackFrame { parent, function, place: TextId(count - number) }).unwrap();
+    }
+    recording
 }

@@ -3,18 +3,21 @@
 use std::io::Cursor;
 
 use allotment_trace::recording::{
-    DamageKind, Event, ReadError, ReadOptions, Recording, RecordingReader, RecordingWriter, TextId,
+    DamageKind, Event, ReadError, ReadOptions, Recording, RecordingReader, RecordingWriter, StackId, TextId,
     WriterDesc,
 };
 use proptest::prelude::*;
 
-use crate::events::{any_event, header, texts};
+use crate::events::{any_event, header, texts, with_stacks};
 
 /// Writes a recording with a chunk of its own for each `chunk` events.
 pub(crate) fn file(recording: &Recording, chunk: usize, desc: &WriterDesc) -> Vec<u8> {
     let mut writer = RecordingWriter::new(Vec::new(), &recording.header, desc).unwrap();
     for (index, text) in recording.texts.iter().enumerate() {
         assert_eq!(writer.text(text), TextId(index as u32 + 1));
+    }
+    for (index, frame) in recording.stacks.frames().iter().enumerate() {
+        assert_eq!(writer.stack(*frame), StackId(index as u32 + 1));
     }
     for events in recording.events.chunks(chunk) {
         events.iter().for_each(|event| writer.event(event).unwrap());
@@ -42,20 +45,21 @@ proptest! {
         chunk in 1_usize..300,
         snapshots in any::<bool>(),
     ) {
-        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
+        let recording = Recording { header: header(), texts: texts(9), events, ..with_stacks(9) };
         let desc = WriterDesc::default().with_snapshot_every(if snapshots { 64 } else { 0 });
         let file = file(&recording, chunk, &desc);
         prop_assert_eq!(Recording::read(&*file).unwrap(), (recording.clone(), None));
         let (reader, events) = read_by_chunks(&file);
         prop_assert_eq!(events, recording.events);
         prop_assert_eq!(reader.texts(), &*recording.texts);
+        prop_assert_eq!(reader.stacks(), &recording.stacks);
         prop_assert_eq!(reader.header(), &recording.header);
         prop_assert_eq!(reader.damage(), None);
     }
 
     #[test]
     fn a_recording_that_was_read_is_written_again(events in proptest::collection::vec(any_event(9), 0..100)) {
-        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
+        let recording = Recording { header: header(), texts: texts(9), events, ..with_stacks(9) };
         let mut file = Vec::new();
         recording.write(&mut file).unwrap();
         prop_assert_eq!(Recording::read(&*file).unwrap().0, recording);

@@ -14,7 +14,7 @@ use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, BoundResource, DeletionQueueKind, DescriptorKind, Event,
     ObjectId, Placement, PoolId, Recording, RefusalReason, RefusedRequest, RequestedOptions, RingKind,
-    StallKind, TextId, WriterDesc,
+    StackFrame, StackId, StallKind, TextId, WriterDesc,
 };
 
 use crate::events::{header, texts};
@@ -244,6 +244,36 @@ fn shared_recording() -> Recording {
         Event::FrameEnd { number: 0 },
     ];
     Recording { header: header(), texts: texts(4), events, ..Recording::default() }
+}
+
+/// Call stacks, which came after those.
+fn recording_with_stacks() -> Recording {
+    let Event::Allocated(is) = allocation() else { unreachable!() };
+    let (pool, block, allocation) = (PoolId(7), is.block, is.allocation);
+    let (memory_type, kind, size) = (MemoryTypeIndex(2), BlockKind::Shared, 1 << 20);
+    let mut recording = Recording {
+        header: header(),
+        texts: texts(4),
+        events: vec![
+            Event::PoolCreated { pool, name: TextId(1), algorithm: Some(Algorithm::Tlsf), custom: true },
+            Event::BlockAllocated { block, pool, memory_type, kind, size },
+            Event::Allocated(is),
+            Event::CallSite { allocation, site: TextId(4) },
+            Event::Stack { allocation, stack: StackId(3) },
+            Event::FrameEnd { number: 0 },
+        ],
+        ..Recording::default()
+    };
+    for (parent, function, place) in [(0, 1, 0), (1, 2, 3), (2, 3, 4), (1, 3, 4)] {
+        let frame = StackFrame { parent: StackId(parent), function: TextId(function), place: TextId(place) };
+        recording.stacks.push(frame).unwrap();
+    }
+    recording
+}
+
+#[test]
+fn the_file_of_version_1_with_call_stacks_is_read() {
+    is_read_and_written_as_before("version-1-stacks.altr", &recording_with_stacks());
 }
 
 #[test]

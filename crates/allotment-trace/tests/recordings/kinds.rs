@@ -8,7 +8,7 @@ use allotment_trace::recording::{Event, Recording, WriterDesc};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 
-use crate::events::{any_event, header, texts};
+use crate::events::{any_event, header, texts, with_stacks};
 use crate::files::file;
 
 /// Enough that each kind is among them: the rarest is one in 160. They are the same in each run.
@@ -25,7 +25,7 @@ fn every_kind_of_event_is_encoded_and_comes_back() {
     }
     for kind in EventKind::ALL {
         let events = by_kind.remove(kind).unwrap_or_else(|| panic!("no event is generated of {kind:?}"));
-        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
+        let recording = Recording { header: header(), texts: texts(9), events, ..with_stacks(9) };
         // The file's summary counts the events, so an event that the format does not have is noticed there.
         let file = file(&recording, usize::MAX, &WriterDesc::default());
         assert_eq!(Recording::read(&*file).unwrap(), (recording, None), "{kind:?}");

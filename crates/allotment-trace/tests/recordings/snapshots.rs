@@ -5,7 +5,7 @@ use std::io::Cursor;
 use allotment_trace::recording::{Event, ReadError, Recording, RecordingReader, State, WriterDesc};
 use proptest::prelude::*;
 
-use crate::events::{header, likely_event, texts};
+use crate::events::{header, likely_event, texts, with_stacks};
 use crate::files::file;
 
 /// The state after events, some of which contradict others.
@@ -24,7 +24,7 @@ proptest! {
         chunk in 1_usize..60,
         moment in 0_usize..600,
     ) {
-        let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
+        let recording = Recording { header: header(), texts: texts(9), events, ..with_stacks(9) };
         let file = file(&recording, chunk, &WriterDesc::default().with_snapshot_every(40));
         let mut reader = RecordingReader::new(Cursor::new(&file)).unwrap();
         let whole = state_after(&recording.events);
@@ -102,7 +102,7 @@ fn a_snapshot_of_many_allocations_has_several_chunks() {
         (it.offset, it.requested, it.occupied) = (key * 4096, 4096, 4096);
         events.extend([Event::Time { nanoseconds: seed >> 20 }, Event::Allocated(it)]);
     }
-    let recording = Recording { header: header(), texts: texts(3), events, ..Recording::default() };
+    let recording = Recording { header: header(), texts: texts(3), events, ..with_stacks(3) };
     let file = file(&recording, 400_001, &WriterDesc::default().with_snapshot_every(1 << 20));
     let mut reader = RecordingReader::new(Cursor::new(&file)).unwrap();
     let snapshots = reader.snapshots().to_vec();

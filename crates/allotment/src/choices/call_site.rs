@@ -79,6 +79,10 @@ impl CallSite {
         self.location
     }
 
+    pub(crate) fn shared_backtrace(&self) -> Option<&Arc<Backtrace>> {
+        self.backtrace.as_ref()
+    }
+
     /// Returns the backtrace, where [`CallSites::Backtrace`] asked for it.
     #[must_use]
     pub fn backtrace(&self) -> Option<&Backtrace> {

@@ -1,10 +1,12 @@
 //! Events and their texts, as a reader takes them out of the log.
 
 use core::panic::Location;
+use std::backtrace::Backtrace;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::packed::PackedEvents;
-use super::{Allocated, AllocationKey, Event, TextId};
+use super::{Allocated, AllocationKey, Event, StackId, TextId};
 use crate::choices::Name;
 use crate::choices::call_site::CallSite;
 use crate::chunks::Chunks;
@@ -43,6 +45,8 @@ pub struct EventBatch {
     packed: PackedEvents,
     /// In chunks, as the packed events.
     texts: Chunks<Text>,
+    /// As the threads captured them: the reader's thread finds the names of their functions.
+    stacks: Vec<Arc<Backtrace>>,
     recent: RecentNames,
 }
 
@@ -80,7 +84,13 @@ impl EventBatch {
     #[must_use]
     pub const fn new() -> Self {
         let recent = RecentNames([RecentName { address: 0, len: 0, text: TextId::NONE }; 16]);
-        Self { events: Vec::new(), packed: PackedEvents::new(), texts: Chunks::new(), recent }
+        Self {
+            events: Vec::new(),
+            packed: PackedEvents::new(),
+            texts: Chunks::new(),
+            stacks: Vec::new(),
+            recent,
+        }
     }
 
     /// Returns the events, in the order in which the changes happened.
@@ -109,11 +119,19 @@ impl EventBatch {
         }
     }
 
+    /// Returns the calls that an event of this batch names. `None` for [`StackId::NONE`]. To format it takes some ten
+    /// microseconds, since the names of functions are found then.
+    #[must_use]
+    pub fn backtrace(&self, stack: StackId) -> Option<&Backtrace> {
+        self.stacks.get((stack.0 as usize).checked_sub(1)?).map(|backtrace| &**backtrace)
+    }
+
     /// Removes all events and texts. Their host memory is kept for the next ones.
     pub fn clear(&mut self) {
         self.events.clear();
         self.packed.clear();
         self.texts.clear();
+        self.stacks.clear();
         // They name texts that are gone.
         self.recent = RecentNames::default();
     }
@@ -178,6 +196,13 @@ impl EventBatch {
     /// Adds a call site as a text.
     pub(crate) fn add_call_site(&mut self, site: &CallSite) -> TextId {
         self.add(Text::CallSite(site.location()))
+    }
+
+    /// Adds the calls that led to a call site as a stack, where they are known.
+    pub(crate) fn add_stack(&mut self, site: &CallSite) -> StackId {
+        let Some(backtrace) = site.shared_backtrace() else { return StackId::NONE };
+        self.stacks.push(backtrace.clone());
+        StackId(self.stacks.len() as u32)
     }
 
     fn add(&mut self, text: Text) -> TextId {

@@ -88,6 +88,21 @@ impl TextId {
     }
 }
 
+/// A call stack of the events: of an [`EventBatch`](super::EventBatch), or of the recording that they are in. 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub u32);
+
+impl StackId {
+    /// No stack.
+    pub const NONE: Self = Self(0);
+
+    /// Returns true where there is no stack.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// An allocation as it begins. Part of [`Event::Allocated`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocated {
@@ -396,6 +411,14 @@ pub enum Event {
         /// `file:line:column`.
         site: TextId,
     },
+    /// The calls that led to an allocation became known, where [`CallSites::Backtrace`](crate::memory::reports::CallSites) asks
+    /// for them. Follows its [`CallSite`](Self::CallSite).
+    Stack {
+        /// The allocation.
+        allocation: AllocationKey,
+        /// The whole call stack.
+        stack: StackId,
+    },
     /// An allocation got another name, category or number; or a bound resource did, of which readers of recordings take the name
     /// alone, as [`Bound`](Self::Bound) has no more.
     Labelled {
@@ -610,6 +633,17 @@ impl Event {
             | Self::DescriptorHeapCreated { name, .. }
             | Self::RingCreated { name, .. } => replace(name),
             _ => {}
+        }
+        self
+    }
+
+    /// Replaces the stack of the event, if it has one.
+    #[must_use]
+    pub fn map_stack(mut self, replaced: impl FnOnce(StackId) -> StackId) -> Self {
+        if let Self::Stack { stack, .. } = &mut self {
+            if !stack.is_none() {
+                *stack = replaced(*stack);
+            }
         }
         self
     }

@@ -48,7 +48,7 @@ kinds! {
     PoolCreated PoolServes PoolSized PoolRules PoolReset PoolDestroyed
     Joined TimePassed Trimmed Maintained RoomReserved
     BlockAllocated BlockFreed BlockShared BlockResized
-    Allocated Requested CallSite Labelled Movable FreeRequested Freed Exchanged Reserved Mapped
+    Allocated Requested CallSite Stack Labelled Movable FreeRequested Freed Exchanged Reserved Mapped
     Bound Unbound Displaced Activated
     Budget Refused RefusedRequest Stalled Submitted Completed
     DescriptorHeapCreated DescriptorHeapDestroyed DescriptorsAllocated DescriptorsFreed

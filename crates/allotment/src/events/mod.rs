@@ -64,7 +64,7 @@ pub use codes::{
 };
 pub use event::{
     Allocated, AllocationKey, BlockId, BoundResource, Event, ObjectId, PoolId, RefusedRequest,
-    RequestedOptions, TextId,
+    RequestedOptions, StackId, TextId,
 };
 pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};

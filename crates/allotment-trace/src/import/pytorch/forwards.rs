@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use allotment::device::MemoryTypeIndex;
 use allotment::events::{
-    Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, RefusalReason, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, RefusalReason, StackId, TextId,
 };
 use allotment::{Alignment, ResourceKind};
 
@@ -14,8 +14,11 @@ use super::super::builder::Builder;
 use super::super::limits::Budget;
 use super::backwards::{Before, Mapped, Region, pool_of, rounded};
 use super::pickle::{Pickle, Value};
-use super::snapshot::{Action, Address, Block, Entry, PoolKey, Segment, Snapshot, call_site};
-use crate::recording::{Api, Extent, Header, Heap, Library, MemoryType, Recording, UnreadKind};
+use super::snapshot::{Action, Address, Block, Entry, PoolKey, Segment, Snapshot, calls};
+use crate::recording::{
+    Api, CallRole, Extent, Header, Heap, Library, MemoryType, Recording, StackFrame, UnreadKind,
+    short_function,
+};
 
 type Result<T, E = ImportErrorKind> = core::result::Result<T, E>;
 
@@ -30,8 +33,8 @@ pub(super) struct Forwards<'a> {
     regions: Vec<(Region, Option<Written>)>,
     mapped: Mapped,
     live: BTreeMap<Address, Live>,
-    /// The texts of a stack, by the list that has it: stacks are shared.
-    sites: HashMap<u32, (TextId, TextId)>,
+    /// What is known of a stack, by the list that has it: stacks are shared.
+    stacks: HashMap<u32, Stack>,
     /// Events that could not be applied.
     left_out: u64,
 }
@@ -52,6 +55,14 @@ struct Live {
     pending: bool,
 }
 
+/// A stack: where its memory comes from, and all of its calls.
+#[derive(Clone, Copy, Default)]
+struct Stack {
+    site: TextId,
+    function: TextId,
+    stack: StackId,
+}
+
 /// The memory of an entry of a map, about.
 const ENTRY_BYTES: usize = 160;
 
@@ -67,7 +78,7 @@ impl<'a> Forwards<'a> {
             regions: Vec::new(),
             mapped: Mapped::default(),
             live: BTreeMap::new(),
-            sites: HashMap::new(),
+            stacks: HashMap::new(),
             left_out: 0,
         }
     }
@@ -379,7 +390,7 @@ impl<'a> Forwards<'a> {
         let Some(occupied) = occupied.filter(|&occupied| block.requested <= occupied) else {
             return self.leave_out("import: memory was allocated beyond its segment");
         };
-        let (site, function) = self.site(block.frames)?;
+        let Stack { site, function, stack } = self.stack(block.frames)?;
         self.budget.charge(ENTRY_BYTES)?;
         let allocation = self.builder.new_allocation();
         self.builder.push(Event::Allocated(Allocated {
@@ -401,22 +412,60 @@ impl<'a> Forwards<'a> {
         if !site.is_none() {
             self.builder.push(Event::CallSite { allocation, site })?;
         }
+        if !stack.is_none() {
+            self.builder.push(Event::Stack { allocation, stack })?;
+        }
         self.live.insert(at, Live { allocation, block: written.block, occupied, pending: false });
         if block.pending { self.free_requested(at) } else { Ok(()) }
     }
 
-    fn site(&mut self, frames: Value) -> Result<(TextId, TextId)> {
-        let Value::List(index) = frames else { return Ok((TextId::NONE, TextId::NONE)) };
-        if let Some(&known) = self.sites.get(&index) {
+    /// Adds a stack, and finds the call that says where its memory comes from: that is its call site. The innermost call of
+    /// Python is the name, which says what a line of the program did: `layer_norm`.
+    fn stack(&mut self, frames: Value) -> Result<Stack> {
+        let Value::List(index) = frames else { return Ok(Stack::default()) };
+        if let Some(&known) = self.stacks.get(&index) {
             return Ok(known);
         }
-        let texts = match call_site(self.pickle, frames, self.budget)? {
-            Some((site, function)) => (self.builder.text(&site)?, self.builder.text(function)?),
-            None => (TextId::NONE, TextId::NONE),
-        };
+        let mut innermost_first = Vec::new();
+        let mut name = "";
+        let builder = &mut self.builder;
+        calls(self.pickle, frames, self.budget, |file, line, function| {
+            self.budget.look_at(file)?;
+            self.budget.look_at(function)?;
+            // Of most functions of C++ the file is not known, and of none the line.
+            let place = match (file, line) {
+                ("" | "??", _) => String::new(),
+                (file, 0) => file.to_owned(),
+                (file, line) => format!("{file}:{line}"),
+            };
+            let role = CallRole::of(function, &place);
+            if name.is_empty() && file.ends_with(".py") && role != CallRole::Machinery {
+                name = function;
+            }
+            innermost_first.push((builder.text(function)?, builder.text(&place)?, role));
+            Ok(())
+        })?;
+        let mut stack = StackId::NONE;
+        let mut roles = HashMap::new();
+        for &(function, place, role) in innermost_first.iter().rev() {
+            stack = builder.stack(StackFrame { parent: stack, function, place })?;
+            roles.insert(stack, role);
+        }
+        let role = |call| roles.get(&call).copied().unwrap_or(CallRole::Machinery);
+        let stacks = &builder.recording.stacks;
+        let telling = stacks.telling(stack, role).and_then(|call| stacks.frame(call)).copied();
+        let mut known = Stack { stack, ..Stack::default() };
+        if let Some(StackFrame { function, place, .. }) = telling {
+            let function =
+                builder.recording.text(function).map(short_function).unwrap_or_default().to_owned();
+            known.function = builder.text(if name.is_empty() { &function } else { name })?;
+            // A file without a line says less than the function.
+            let has_line = builder.recording.text(place).is_some_and(|place| place.contains(':'));
+            known.site = if has_line { place } else { builder.text(&function)? };
+        }
         self.budget.charge(ENTRY_BYTES)?;
-        self.sites.insert(index, texts);
-        Ok(texts)
+        self.stacks.insert(index, known);
+        Ok(known)
     }
 
     fn free_requested(&mut self, at: Address) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::super::limits::Budget;
 use super::super::{ImportErrorKind, builder::cut};
 use super::pickle::{Pickle, Value};
+use crate::recording::Stacks;
 
 /// An address on a device: what identifies segments and blocks.
 pub(super) type Address = (u16, u64);
@@ -210,33 +211,19 @@ const fn damaged(what: &'static str) -> ImportErrorKind {
     ImportErrorKind::NotASnapshot { what }
 }
 
-/// The most frames of a stack that are looked at for a place of the program's own.
-const MOST_FRAMES: usize = 128;
-
-/// Returns the place and the function of a stack that say most: of the program's own Python code, else of any Python
-/// code, else of the innermost frame.
-pub(super) fn call_site<'p>(
+/// Calls `visit` with the file, the line and the function of each call of a stack, the innermost first.
+pub(super) fn calls<'p>(
     pickle: &'p Pickle,
     frames: Value,
     budget: &Budget,
-) -> Result<Option<(String, &'p str)>, ImportErrorKind> {
-    let Some(frames) = pickle.list(frames) else { return Ok(None) };
-    let mut parts = Vec::new();
-    for &frame in frames.iter().take(MOST_FRAMES) {
+    mut visit: impl FnMut(&'p str, i64, &'p str) -> Result<(), ImportErrorKind>,
+) -> Result<(), ImportErrorKind> {
+    let frames = pickle.list(frames).unwrap_or_default();
+    for &frame in frames.iter().take(Stacks::MAX_DEPTH) {
         pickle.look_at(frame, budget)?;
-        let Some(file) = pickle.get(frame, "filename").and_then(|file| pickle.text(file)).map(cut) else {
-            continue;
-        };
-        budget.look_at(file)?;
+        let text = |name: &str| pickle.get(frame, name).and_then(|text| pickle.text(text)).map(cut);
         let line = pickle.get(frame, "line").and_then(|line| pickle.int(line)).unwrap_or(0);
-        let name = pickle.get(frame, "name").and_then(|name| pickle.text(name)).unwrap_or_default();
-        parts.push((file, line, cut(name)));
+        visit(text("filename").unwrap_or_default(), line, text("name").unwrap_or_default())?;
     }
-    let is_python = |file: &str| file.ends_with(".py");
-    let own = |&&(file, ..): &&(&str, i64, &str)| {
-        is_python(file) && !file.contains("/torch/") && !file.contains("\\torch\\")
-    };
-    let best = parts.iter().find(own);
-    let best = best.or_else(|| parts.iter().find(|(file, ..)| is_python(file))).or_else(|| parts.first());
-    Ok(best.map(|&(file, line, name)| (format!("{file}:{line}"), name)))
+    Ok(())
 }

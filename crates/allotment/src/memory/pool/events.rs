@@ -224,6 +224,9 @@ impl<D: Device> PoolState<D> {
         let allocation = allocated.allocation;
         if let Some(site) = &label.call_site {
             emit(&mut |texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
+            if site.backtrace().is_some() {
+                emit(&mut |batch| Event::Stack { allocation, stack: batch.add_stack(site) });
+            }
         }
         let Some(entry) = slot.records.get(record) else { return };
         if entry.is_released() {
@@ -366,6 +369,10 @@ impl<D: Device> PoolState<D> {
                 self.events
                     .source
                     .emit(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
+                if site.backtrace().is_some() {
+                    let source = &mut self.events.source;
+                    source.emit(|batch| Event::Stack { allocation, stack: batch.add_stack(site) });
+                }
             }
         }
     }
