@@ -157,9 +157,13 @@ impl Difference {
 }
 
 impl Amount {
-    fn add(&mut self, bytes: u64) {
-        self.count += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.add_all(Self { count: 1, bytes });
+    }
+
+    pub(crate) fn add_all(&mut self, other: Self) {
+        self.count += other.count;
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 

@@ -49,6 +49,7 @@
 //! | how memory grew | [`series()`] and [`series_within`], whose samples keep the peaks; [`Peaks`] |
 //! | how fragmented it is, and what still fits | [`Holes`], [`fragmentation_over_time`], [`Figures`] |
 //! | what was never freed, and what made it | [`Leaks`] |
+//! | which calls allocated what, as a flame graph shows it | [`CallTree`] |
 //! | what changed between two moments or two runs | [`Difference`] |
 //! | what lived how long | [`LifetimeRule`] |
 //! | what some allocations have in common, and when they came | [`AllocationGroups`] |
@@ -82,6 +83,7 @@ mod advice;
 mod aliasing;
 mod block_bytes;
 mod call_site;
+mod call_tree;
 mod class_levels;
 mod colour;
 mod coverage;
@@ -117,6 +119,7 @@ pub use advice::{Advice, AdviceThresholds, Bytes, Commonest, advice};
 pub use aliasing::Lanes;
 pub use block_bytes::{BlockBytes, padding};
 pub use call_site::short_call_site;
+pub use call_tree::{Call, CallNode, CallQuestion, CallTree, CallTreeDesc};
 pub use class_levels::ClassLevels;
 pub use colour::{BandSample, Bands, ColourBy, ColourGroup, ColourGroups, bands_within, group_pixels};
 pub use cursor::Cursor;

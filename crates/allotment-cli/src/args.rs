@@ -15,8 +15,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::defragment::summary;
 use crate::failure::Failure;
 use crate::inspect::args::{
-    AdviseArgs, AliasArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs,
-    StatsArgs, WhatIfArgs,
+    AdviseArgs, AliasArgs, CallsArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs,
+    ReportArgs, StatsArgs, WhatIfArgs,
 };
 use crate::waste;
 
@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Map(MapArgs),
     /// List allocations that were not released, by call site or name
     Leaks(LeaksArgs),
+    /// Show which calls allocated what: at a moment, at the peak, in a span, or what was not released
+    Calls(CallsArgs),
     /// List allocations by when they were made and freed: fourteen rules, with one to four moments
     Lifetimes(LifetimesArgs),
     /// Compare two moments of a recording, or two recordings

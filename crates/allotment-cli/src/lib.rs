@@ -17,7 +17,7 @@
 //!   attach       the attach command: records a running program that serves its events
 //!   profiles     the profiles command: the profiles of the simulated GPU
 //!   shell        the completions and man commands: for a shell, and for `man`
-//!   inspect/     the commands that inspect recordings: stats, map, leaks, lifetimes, diff, export, report, check, advise, whatif, alias
+//!   inspect/     the commands that inspect recordings: stats, map, leaks, calls, lifetimes, diff, export, report, check, advise, whatif, alias
 //!   output       standard output with checked writes
 //!   progress     the progress bar
 //!   waste        the definition of waste
@@ -78,6 +78,7 @@ pub fn main() -> ExitCode {
         Some(Command::Stats(args)) => inspect::stats::run(&args),
         Some(Command::Map(args)) => inspect::map::run(&args),
         Some(Command::Leaks(args)) => inspect::leaks::run(&args),
+        Some(Command::Calls(args)) => inspect::calls::run(&args),
         Some(Command::Lifetimes(args)) => inspect::lifetimes::run(&args),
         Some(Command::Diff(args)) => inspect::diff::run(&args),
         Some(Command::Export(args)) => inspect::export::run(&args),

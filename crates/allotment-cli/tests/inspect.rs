@@ -972,3 +972,56 @@ fn a_line_of_a_benchmark_that_makes_no_sense_is_named() {
         assert!(error_line(&refused).contains(said), "{}", error_line(&refused));
     }
 }
+
+/// A snapshot of PyTorch with stacks of Python and C++.
+fn with_stacks() -> String {
+    format!("{}/../../allotment-trace/tests/data/snapshot-calls.pickle", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn calls_are_a_tree_of_what_each_allocated() {
+    let folder = folder();
+    let run = |args: &[&str]| text(&allotment(&folder, &[&["calls", &with_stacks()], args].concat()));
+    let shown = run(&[]);
+    let lines: Vec<_> =
+        shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines[2..],
+        [
+            "Bytes Share Count Call",
+            "640 KiB 100.0 % 4 all",
+            "256 KiB 40.0 % 1 torch::unwind::unwind",
+            "192 KiB 30.0 % 1 stack",
+            "192 KiB 30.0 % 1 zeros",
+            "128 KiB 20.0 % 1 BmmBackward0",
+            "128 KiB 20.0 % 1 bmm",
+            "64.0 KiB 10.0 % 1 <module> train.py:28",
+            "64.0 KiB 10.0 % 1 forward train.py:9",
+            "64.0 KiB 10.0 % 1 linear torch/nn/functional.py:12",
+            "64.0 KiB 10.0 % 1 addmm",
+        ]
+    );
+    assert!(run(&["--depth", "1"]).lines().count() == 8, "the tree is cut");
+    assert!(run(&["--all"]).contains("torch::autograd::Engine::thread_main"));
+    assert!(run(&["--inverted"]).contains("  addmm\n"), "the innermost call is at the left");
+
+    // Each question, as lines that tools draw flame graphs of: the bytes of all are those of the JSON output.
+    for question in [&["--at", "end"][..], &["--peak"], &["--since", "3", "--until", "6"], &["--leaked"]] {
+        let folded = run(&[question, &["--folded"]].concat());
+        let sum: u64 =
+            folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+        let whole: Value = serde_json::from_str(&run(&[question, &["--json"]].concat())).unwrap();
+        assert_eq!(whole["bytes"], sum, "{question:?}");
+        assert!(whole["calls"].as_array().unwrap().iter().all(|call| call["count"].as_u64() > Some(0)));
+    }
+    assert!(
+        run(&["--folded"]).contains(
+            "<module> train.py:28;forward train.py:9;linear torch/nn/functional.py:12;addmm 65536\n"
+        )
+    );
+    let leaks = json(&allotment(&folder, &["leaks", &with_stacks(), "--json"]));
+    let groups: Vec<_> = leaks["groups"].as_array().unwrap().iter().map(|group| &group["group"]).collect();
+    assert_eq!(groups, ["torch::unwind::unwind", "stack", "BmmBackward0", "train.py:9"]);
+    let wrong = allotment(&folder, &["calls", &with_stacks(), "--since", "5", "--until", "3"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}

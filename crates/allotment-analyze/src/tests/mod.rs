@@ -1,6 +1,7 @@
 //! Tests of every analysis against naive versions, on generated recordings.
 
 mod advice;
+mod calls;
 mod colour;
 mod defragmentation;
 mod generated;

@@ -115,6 +115,52 @@ pub(crate) struct LeaksArgs {
     pub(super) shown: MomentArgs,
 }
 
+/// Which allocations are shown: those at a moment, unless another question is asked.
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct CallsArgs {
+    /// The moment whose allocations are shown
+    #[arg(long, value_name = "MOMENT", default_value_t, conflicts_with_all = ["peak", "since", "leaked"])]
+    pub(super) at: When,
+    /// Show what exists where allocations first occupy the most bytes
+    #[arg(long, conflicts_with_all = ["since", "leaked"])]
+    pub(super) peak: bool,
+    /// Show what was allocated from this moment on, and how much of it still exists
+    #[arg(long, value_name = "MOMENT", conflicts_with = "leaked")]
+    pub(super) since: Option<When>,
+    /// The moment up to which allocations count
+    #[arg(long, value_name = "MOMENT", default_value_t, requires = "since")]
+    pub(super) until: When,
+    /// Show what exists at the end and was not released
+    #[arg(long)]
+    pub(super) leaked: bool,
+    /// Begin with the innermost calls, and show their callers below them
+    #[arg(long)]
+    pub(super) inverted: bool,
+    /// Show all calls, also those of allocators, runtimes and dispatchers
+    #[arg(long)]
+    pub(super) all: bool,
+    /// How many calls deep the tree is shown
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = depth)]
+    pub(super) depth: usize,
+    #[command(flatten)]
+    pub(super) file: FileArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print a line `call;call;call bytes` for each stack, as tools read it that draw flame graphs
+    #[arg(long, conflicts_with_all = ["json", "depth"])]
+    pub(super) folded: bool,
+}
+
+/// A deeper tree would have more brackets than parsers of JSON accept.
+fn depth(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|depth| (1..=100).contains(depth))
+        .ok_or("expected a number from 1 to 100".to_owned())
+}
+
 /// Without a rule, the rules are listed: no file is needed.
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]

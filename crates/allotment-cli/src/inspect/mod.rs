@@ -11,12 +11,13 @@
 //!   columns  the width of a line, and texts that are made to fit it
 //!   json     what several of the JSON outputs have
 //!   lanes    allocations that resources share, a line for each resource
-//!   stats, map, leaks, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
+//!   stats, map, leaks, calls, lifetimes, diff, export, check, report, advise, what_if, alias   the commands
 //! ```
 
 pub(crate) mod advise;
 pub(crate) mod alias;
 pub(crate) mod args;
+pub(crate) mod calls;
 pub(crate) mod check;
 mod columns;
 mod descriptor_heaps;
