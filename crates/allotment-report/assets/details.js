@@ -68,6 +68,7 @@ function rangeDetails(i) {
       ["Waited for the GPU", released != null && freed != null ? (model.frames.length ? plural(model.frameAt(freed) - model.frameAt(released), "frame") : plural(freed - released, "event")) : null],
       ["Lifetime", `${plural(life, "event")}${model.frames.length ? `, ${plural(frames, "frame")}` : ""}`],
     ]),
+    ...stackOf(i),
     ...historyOf(b, model.offset[i], model.offset[i] + model.occupied(i), i),
   ];
 }

@@ -3,7 +3,7 @@
 const KEYS = [
   ["← →", "one event back or forward"], ["Shift ← →", "one frame back or forward"], ["Home End", "beginning and end"], ["P", "the moment with the most bytes in use"],
   ["[ ]", "previous and next stall, refusal or mark"], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["F", "show all"],
-  ["A B", "set a moment to compare"], ["1 … 9 0", "the first ten lists below"], [", .", "previous and next list; ← → as well on their names"], ["/", "search"], ["↑ ↓ Enter", "in the picture of shared memory: choose a resource, go to where it is active next"], ["Esc", "deselect"], ["T C", "theme, colours"],
+  ["A B", "set a moment to compare"], ["1 … 9 0", "the first ten lists below"], [", .", "previous and next list; ← → as well on their names"], ["/", "search"], ["↑ ↓ Enter", "in the picture of shared memory: choose a resource, go to where it is active next"], ["↑ ↓ ← → Enter", "in the picture of calls: caller, called, largest neighbours, zoom; Backspace and Esc zoom out"], ["Esc", "deselect"], ["T C", "theme, colours"],
 ];
 const GESTURES = [
   ["Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"], ["Drag", "moves the cursor in the timeline, pans the block map"],

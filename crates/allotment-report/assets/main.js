@@ -10,6 +10,7 @@ const MARKS = ["a", "b", "c", "d"];
 const TABS = [
   ["table", "Allocations", drawTable, () => view.moment.totals.allocations],
   ["leaks", "Never freed", drawLeaks, null],
+  ["calls", "Calls", drawCalls, null],
   ["compare", "Compare A and B", drawCompare, null],
   ["lifetimes", "Lifetimes", drawLifetimes, null],
   ["free", "Free ranges", drawFree, null],

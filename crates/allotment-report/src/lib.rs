@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod columns;
 mod lives;
 mod page;

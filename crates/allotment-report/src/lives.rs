@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, PoolId,
-    RefusalReason, RingKind, StallKind, TextId,
+    RefusalReason, RingKind, StackId, StallKind, TextId,
 };
 
 /// The end of what exists at the end.
@@ -44,6 +44,7 @@ pub(crate) struct RangeLife {
     /// What the allocation is, with its last name and category.
     pub(crate) is: Allocated,
     pub(crate) call_site: TextId,
+    pub(crate) stack: StackId,
     pub(crate) from: u64,
     pub(crate) to: u64,
     /// From when on the GPU alone needed it; 0 if the free was not deferred.
@@ -184,6 +185,7 @@ impl Lives {
             }
             Event::Allocated(is) => self.allocated(is, now),
             Event::CallSite { allocation, site } => self.change(allocation, |range| range.call_site = site),
+            Event::Stack { allocation, stack } => self.change(allocation, |range| range.stack = stack),
             Event::Labelled { allocation, name, category, user_data } => self.change(allocation, |range| {
                 (range.is.name, range.is.category, range.is.user_data) = (name, category, user_data);
             }),
@@ -306,6 +308,7 @@ impl Lives {
             block: block as u32,
             is,
             call_site: TextId::NONE,
+            stack: StackId::NONE,
             from: now,
             to: NEVER,
             pending_from: 0,

@@ -44,6 +44,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/compare.js"),
     include_str!("../assets/lifetimes.js"),
     include_str!("../assets/objects.js"),
+    include_str!("../assets/calls.js"),
     include_str!("../assets/happenings.js"),
     include_str!("../assets/advice.js"),
     include_str!("../assets/keyboard.js"),

@@ -11,6 +11,7 @@ use allotment_trace::recording::{
     StallKind, TextId,
 };
 
+use crate::calls;
 use crate::columns::ColumnWriter;
 use crate::lives::{Lives, NEVER, ObjectLife, RangeLife, Sample};
 use crate::planned::Planned;
@@ -40,6 +41,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     tables::write(content, out)?;
     memory(lives, out)?;
     ranges(&lives.ranges, out)?;
+    calls::write(recording, &lives.ranges, out)?;
     objects(lives, out)?;
     content.planned.write(content.timeline, out)?;
     content.shared.write(content.timeline, &lives.ranges, out)?;

@@ -9,6 +9,7 @@ mod chromium;
 mod model;
 mod recordings;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use allotment::device::BufferDesc;
@@ -16,13 +17,13 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_analyze::tables::{Cell, DescriptorHeapRow, Row, Table, allocation_cell, allocation_columns};
 use allotment_analyze::{
-    AdviceThresholds, AllocationIndex, Cursor, Difference, Grouping, Holes, Lanes, Leaks, LifetimeEnd,
-    LifetimeRule, OfflineMemory, ReleaseLatency, Scope, SharedHistory, SharedMemory, Status, Timeline,
-    advice, proved,
+    AdviceThresholds, AllocationIndex, CallNode, CallQuestion, CallTree, CallTreeDesc, Cursor, Difference,
+    Grouping, Holes, Lanes, Leaks, LifetimeEnd, LifetimeRule, OfflineMemory, ReleaseLatency, Scope,
+    SharedHistory, SharedMemory, Status, Timeline, advice, proved,
 };
 use allotment_report::write_report;
 use allotment_trace::Collector;
-use allotment_trace::recording::{Event, Recording, TextId};
+use allotment_trace::recording::{Event, Recording, StackFrame, StackId, TextId};
 use chromium::{Chromium, scratch};
 use recordings::{HOSTILE, MIB};
 
@@ -58,9 +59,10 @@ fn assert_totals(page: &mut Chromium, recording: &Recording, t: usize) {
 }
 
 /// The lists below the block map, but for the advice, which not every recording has.
-const LISTS: [&str; 11] = [
+const LISTS: [&str; 12] = [
     "table",
     "leaks",
+    "calls",
     "compare",
     "lifetimes",
     "free",
@@ -1035,7 +1037,7 @@ fn each_list_has_a_key_and_the_help_says_which() {
     let Some(mut page) = open(&recordings::program(60), "advice") else { return };
     let tabs: Vec<String> =
         serde_json::from_str(&page.text("JSON.stringify(TABS.map(([name]) => name))")).unwrap();
-    assert_eq!(tabs.len(), 12);
+    assert_eq!(tabs.len(), 13);
     for (tab, key) in tabs.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"]) {
         page.key(key, false);
         assert_eq!(page.text("view.tab"), *tab, "{key}");
@@ -1043,7 +1045,7 @@ fn each_list_has_a_key_and_the_help_says_which() {
         assert_eq!(shown, *tab, "{key}");
     }
     // The lists after the tenth are next to it; there is none after the last.
-    let next = [(".", &tabs[10]), (".", &tabs[11]), (".", &tabs[11]), (",", &tabs[10]), (",", &tabs[9])];
+    let next = [(".", 10), (".", 11), (".", 12), (".", 12), (",", 11)].map(|(key, tab)| (key, &tabs[tab]));
     for (key, tab) in next {
         page.key(key, false);
         assert_eq!(page.text("view.tab"), *tab, "{key}");
@@ -1179,4 +1181,149 @@ fn what_the_library_has_for_itself_is_no_leak_of_the_program() {
     assert!(shown.contains("1 unreleased allocation, 4.00 KiB"), "{shown}");
     let noun = if leaks.library_count == 1 { "allocation" } else { "allocations" };
     assert!(shown.contains(&format!("The library itself has {} {noun}", leaks.library_count)), "{shown}");
+}
+
+/// Adds stacks to a recording: to most allocations one of some that share their beginnings.
+fn with_stacks(mut recording: Recording) -> Recording {
+    let mut text = |text: &str| {
+        recording.texts.push(text.to_owned());
+        TextId(recording.texts.len() as u32)
+    };
+    let functions = [
+        ("main", "src/main.rs:3"),
+        ("game::load", "src/load.rs:30"),
+        ("game::frame", "src/frame.rs:7"),
+        ("game::sky::Dome::new", "src/sky.rs:12"),
+        ("core::ops::function::FnOnce::call_once", ""),
+        ("allotment::Gpu::create_buffer", "src/gpu.rs:1"),
+        (HOSTILE, "src/harm.rs:1"),
+    ]
+    .map(|(function, place)| (text(function), text(place)));
+    let mut stacks = vec![StackId::NONE];
+    for (parent, call) in [(0, 0), (1, 1), (1, 2), (2, 3), (3, 3), (4, 5), (3, 4), (7, 5), (3, 6), (0, 5)] {
+        let (function, place) = functions[call];
+        let frame = StackFrame { parent: stacks[parent], function, place };
+        stacks.push(recording.stacks.push(frame).unwrap());
+    }
+    let mut random = recordings::Random(7);
+    let events = core::mem::take(&mut recording.events);
+    for event in events {
+        recording.events.push(event);
+        if let Event::Allocated(is) = event {
+            let stack = stacks[random.below(stacks.len() as u64) as usize];
+            if !stack.is_none() {
+                recording.events.push(Event::Stack { allocation: is.allocation, stack });
+            }
+        }
+    }
+    recording
+}
+
+/// The paths of calls, each with how many allocations and bytes it has.
+fn paths(recording: &Recording, tree: &CallTree, left: bool) -> BTreeMap<String, (u64, u64)> {
+    let text = |text| recording.text(text).unwrap_or("");
+    let mut paths = vec![String::new()];
+    for node in &tree.nodes()[1..] {
+        paths.push(format!("{}/{}", paths[node.parent], node.call.label(text)));
+    }
+    let amount = |node: &CallNode| if left { node.left } else { node.total };
+    let amounts = tree.nodes().iter().map(amount).map(|amount| (amount.count, amount.bytes));
+    paths.into_iter().zip(amounts).filter(|(_, (count, _))| *count > 0).collect()
+}
+
+#[test]
+fn the_calls_of_the_page_are_those_of_the_analysis() {
+    let recording = with_stacks(recordings::program(300));
+    let Some(mut page) = open(&recording, "calls") else { return };
+    let timeline = Timeline::new(&recording);
+    let (a, b) = (timeline.end() / 3, timeline.end() * 2 / 3);
+    page.value(&format!("Object.assign(view, {{ a: {a}, b: {b} }}); goTo({b}); showTab('calls')"));
+    page.settle();
+    let questions = [
+        ("now", CallQuestion::At(b), false),
+        ("peak", CallQuestion::Peak, false),
+        ("made", CallQuestion::Between(a, b), false),
+        ("left", CallQuestion::Between(a, b), true),
+        ("leaked", CallQuestion::Leaked, false),
+    ];
+    for (name, question, left) in questions {
+        for (inverted, unfolded) in [(false, false), (true, false), (false, true)] {
+            let tree = CallTree::of(&timeline, question, &CallTreeDesc { inverted, unfolded });
+            let expected = paths(&recording, &tree, left);
+            assert!(expected.len() > 5);
+            let shown = page.text(&format!(
+                "(t => {{ const path = n => n ? `${{path(t.parent[n])}}/${{callText(t.name[n])}}` : ''; return JSON.stringify(\
+                 Object.fromEntries(t.name.map((_, n) => [path(n), [t.count[n], t.bytes[n]]]))); }})(callTree('{name}', {inverted}, {unfolded}))"
+            ));
+            let shown: BTreeMap<String, (u64, u64)> = serde_json::from_str(&shown).unwrap();
+            assert_eq!(shown, expected, "{name} {inverted} {unfolded}");
+        }
+    }
+}
+
+#[test]
+fn a_flame_graph_is_zoomed_searched_and_walked_by_keys() {
+    let recording = with_stacks(recordings::program(300));
+    let Some(mut page) = open(&recording, "flames") else { return };
+    page.value("goTo(view.series.peak); showTab('calls', true)");
+    page.settle();
+    let call = |page: &mut Chromium, text: &str| {
+        page.value(&format!(
+            "[...$('flame').children].find(box => box.textContent.startsWith('{text}')).id = 'wanted'"
+        ));
+        page.settle();
+    };
+    assert!(page.text("$('flame').firstChild.textContent") == "all");
+    call(&mut page, "game::load");
+    let at = page.middle_of("#wanted");
+    page.hover(at);
+    let tip = page.text("$('tip').textContent");
+    assert!(tip.contains("game::load") && tip.contains("src/load.rs:30") && tip.contains(" B"), "{tip}");
+    // A click shows it in the whole width, with its callers above.
+    page.click(at);
+    assert_eq!(page.text("callText(calls.tree.name[calls.focus])"), "game::load src/load.rs:30");
+    let widths = page.number("$('flame').querySelector('[data-node=\"' + calls.focus + '\"]').clientWidth / $('flame').clientWidth");
+    assert!(widths > 0.98, "{widths}");
+    page.picture("calls-zoomed.png");
+    // Keys: to what it called, back, and out.
+    page.value("$('flame').focus()");
+    page.key("ArrowDown", false);
+    assert!(page.value("calls.tree.parent[calls.at] === calls.focus") == true);
+    page.key("ArrowUp", false);
+    page.key("Escape", false);
+    assert_eq!(page.number("calls.focus"), 0.0);
+    page.key("ArrowDown", false);
+    page.key("ArrowDown", false);
+    page.key("ArrowRight", false);
+    page.key("Enter", false);
+    assert!(page.value("calls.focus === calls.at && calls.tree.depth[calls.focus] === 2") == true);
+    page.key("Backspace", false);
+    page.key("Escape", false);
+    // The search dims the others, and says what was found.
+    page.click_on("#call-search");
+    page.type_text("dome");
+    page.settle();
+    let found = page.text("$('call-found').textContent");
+    assert!(found.starts_with("found: "), "{found}");
+    assert!(page.value("[...$('flame').children].every(box => box.classList.contains('dim') !== /Dome/.test(callText(calls.tree.name[+box.dataset.node])))") == true);
+    page.picture("calls-found.png");
+    page.value("calls.query = ''");
+    page.click_on("#call-inverted");
+    page.settle();
+    assert!(page.value("calls.inverted") == true);
+    page.click_on("#call-all");
+    page.settle();
+    page.picture("calls-inverted.png");
+
+    // The details of an allocation have its whole stack, with machinery folded.
+    page.value("select({ range: view.moment.all().find(i => stacksOf(view.model).of[i] === 8) })");
+    page.settle();
+    let stack = page.text("$('stack').textContent");
+    assert!(stack.starts_with("… 2 calls of allocators, runtimes and dispatchers"), "{stack}");
+    assert!(stack.contains("game::frame src/frame.rs:7main src/main.rs:3"), "{stack}");
+    page.click_on("#stack-all");
+    page.settle();
+    assert!(page.text("$('stack').textContent").starts_with("allotment::Gpu::create_buffer"));
+    page.picture("calls-details.png");
+    assert_eq!(page.errors, [""; 0]);
 }
