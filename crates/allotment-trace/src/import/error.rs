@@ -5,6 +5,7 @@ use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Foreign;
 use super::builder::cut;
 use crate::error_text;
 
@@ -127,7 +128,9 @@ pub enum ImportErrorKind {
     IsRecording,
     /// The file is a GFXReconstruct capture as one JSON document, which is not read line by line.
     GfxrNotLines,
-    /// The file is in UTF-16.
+    /// The file is one of a tool that no importer reads.
+    Foreign(Foreign),
+    /// The file is in UTF-16, and no JSON dump.
     Utf16,
     /// The line is not UTF-8.
     NotUtf8,
@@ -139,7 +142,16 @@ pub enum ImportErrorKind {
         message: Box<str>,
     },
     /// The dump has statistics and no allocations.
-    DumpWithoutDetails,
+    DumpWithoutDetails {
+        /// Memory objects.
+        blocks: u64,
+        /// Bytes of them.
+        block_bytes: u64,
+        /// Allocations in them.
+        allocations: u64,
+        /// Bytes of those.
+        allocation_bytes: u64,
+    },
     /// A value contradicts another one, or the format.
     Invalid {
         /// What is wrong.
@@ -228,6 +240,7 @@ impl fmt::Display for ImportErrorKind {
             Self::GfxrNotLines => f.write_str(
                 "GFXReconstruct calls as one JSON document; convert with `gfxrecon-convert --format jsonl`",
             ),
+            Self::Foreign(found) => f.write_str(found.advice()),
             Self::Utf16 => f.write_str("the text is UTF-16; save it as UTF-8"),
             Self::NotUtf8 => f.write_str("the line is not UTF-8; the file is damaged or no text"),
             Self::JsonTruncated => f.write_str("the JSON ends too early; the file was cut short, copy it again"),
@@ -235,9 +248,11 @@ impl fmt::Display for ImportErrorKind {
                 f.write_str("not JSON as the format has it: ")?;
                 error_text::one_line(f, message, 200)
             }
-            Self::DumpWithoutDetails => f.write_str(
-                "the dump has no list of allocations; write it with the detailed map \
-                 (`vmaBuildStatsString(…, VK_TRUE)`, `BuildStatsString(…, TRUE)`)",
+            Self::DumpWithoutDetails { blocks, block_bytes, allocations, allocation_bytes } => write!(
+                f,
+                "the dump has statistics alone ({allocation_bytes} bytes in {allocations} allocations, {block_bytes} bytes \
+                 in {blocks} blocks) and no list of allocations; write it with the detailed map \
+                 (`vmaBuildStatsString(…, VK_TRUE)`, `BuildStatsString(…, TRUE)`)"
             ),
             Self::Invalid { what } => write!(f, "{what}; the file is damaged or not of this format"),
             Self::PickleTruncated => {

@@ -18,8 +18,8 @@ pub struct Limits {
     /// Bytes of a file that is one document (JSON dump or pickle), uncompressed: 512 MiB.
     pub document_bytes: u64,
     /// Bytes of memory for what is kept: 2 GiB. It counts the events (of about 14 million), the texts, what exists at a
-    /// moment, and the values of a pickle; each at its size with the spare room of growing vectors. A JSON dump, which
-    /// is parsed as a whole, may have a sixteenth of it, 128 MiB of text. Beside all that there is one line.
+    /// moment, and the values of a document; each at its size with the spare room of growing vectors. The text of a JSON
+    /// dump may have an eighth of it, 256 MiB. Beside all that there is one line.
     pub memory_bytes: u64,
     /// Steps of work beside those that the size of a file allows: 2^25, two or three seconds. A step is a value, a line
     /// or eight bytes of text that are looked at; the file allows 64 for each of its bytes, as they are stored. Files of

@@ -2,12 +2,13 @@
 //!
 //! | format | from | what it has |
 //! |---|---|---|
-//! | [GFXReconstruct JSON lines](Format::GfxReconstruct) | `gfxrecon-convert --format jsonl` of any captured Vulkan program | every memory object, resource, frame and submission |
-//! | [JSON dump](Format::MemoryDump) | `vmaBuildStatsString`, D3D12MA's `BuildStatsString`, [`Reports::dump_json`](allotment::memory::reports::Reports::dump_json) | one moment: pools, blocks, allocations, budgets |
+//! | [GFXReconstruct JSON lines](Format::GfxReconstruct) | `gfxrecon-convert --format jsonl` of any captured program of Vulkan or Direct3D 12 | every memory object or heap, resource, frame and submission |
+//! | [JSON dump](Format::MemoryDump) | `vmaBuildStatsString` of VMA 2 and 3, D3D12MA's `BuildStatsString`, [`Reports::dump_json`](allotment::memory::reports::Reports::dump_json); of a virtual block too | one moment: pools, blocks, allocations, budgets |
 //! | [PyTorch memory snapshot](Format::PyTorch) | `torch.cuda.memory._dump_snapshot` | the final state, and the events before it that its ring kept |
 //!
-//! Each may be gzip-compressed. Two more formats are recognised and answered with an error that says what to do: CSV
-//! traces, which have requests and no offsets and must be [replayed](crate::Trace), and recordings themselves.
+//! Each may be gzip-compressed; dumps may be in UTF-8, in UTF-16 as D3D12MA writes them, or have names in Latin-1. Other
+//! formats are recognised and answered with an error that says what to do: CSV traces, which have requests and no offsets
+//! and must be [replayed](crate::Trace), recordings themselves, and [files of other tools](Foreign).
 //!
 //! ```
 //! use allotment_trace::import;
@@ -28,18 +29,25 @@
 //!
 //! Files of real programs do: a game binds beyond its memory, a ring of events lost one. An event that cannot be
 //! applied is left out, and a [`Mark`](allotment::events::Event::Mark) at its place says so; what is imported always
-//! applies to a [`State`](crate::recording::State). A file whose *form* is wrong is an error, with the line or byte.
+//! applies to a [`State`](crate::recording::State). What was left out, not understood or read in another way than it is
+//! written is in [`Recording::unread`]: keys, types, flags and calls that are not known, and sums that the file states of
+//! itself and that differ from what was read. A file whose *form* is wrong is an error, with the line or byte; the broken
+//! JSON that VMA 2.0 and 3.0.0 write is mended, and told.
 //!
 //! # Hostile files
 //!
 //! No file makes an importer panic, recurse without bound, or use more memory or time than [`Limits`] say.
 
 mod builder;
+mod d3d12_heaps;
 mod error;
+mod foreign;
 mod gfxr;
+mod json;
 mod limits;
 mod pytorch;
 mod source;
+mod text;
 mod vma;
 
 use std::fs::File;
@@ -47,6 +55,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::{ImportError, ImportErrorKind, Position};
+pub use foreign::Foreign;
 use limits::Budget;
 pub use limits::Limits;
 
@@ -70,6 +79,8 @@ pub enum Format {
     MemoryDump,
     /// A PyTorch memory snapshot.
     PyTorch,
+    /// A file of a tool that no importer reads.
+    Foreign(Foreign),
 }
 
 /// Returns the format of a file by its first bytes, uncompressed; some 4 KiB are enough. `None` where no format begins
@@ -83,16 +94,33 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     if let [0x80, 2..=5, ..] = start {
         return Some(Format::PyTorch);
     }
+    if let Some(found) = Foreign::detect(start) {
+        return Some(Format::Foreign(found));
+    }
+    // D3D12MA's strings are UTF-16.
+    let decoded;
+    let start = if text::is_utf16(start) {
+        decoded = start.iter().copied().filter(|byte| byte.is_ascii() && *byte != 0).collect::<Vec<u8>>();
+        &decoded
+    } else {
+        start
+    };
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
     if start.starts_with(HEADER.as_bytes()) {
         return Some(Format::Trace);
     }
     let has = |text: &str| start.windows(text.len()).any(|window| window == text.as_bytes());
-    let is_gfxr = has("\"gfxrecon-version\"") || has("\"vkFunc\"") || has("\"function\"");
+    let is_gfxr =
+        ["gfxrecon-version", "vkFunc", "function", "method"].iter().any(|key| has(&format!("\"{key}\"")));
     match start.first()? {
         b'[' if is_gfxr => Some(Format::GfxReconstructDocument),
         b'{' if is_gfxr => Some(Format::GfxReconstruct),
-        b'{' if has("\"General\"") || has("\"MemoryInfo\"") || has("\"DefaultPools\"") => {
+        b'{' if has("\"traceEvents\"") => Some(Format::Foreign(Foreign::ChromeTrace)),
+        // VMA 3 and D3D12MA begin with `General`, VMA 2 with `Total`, and virtual blocks with `Stats`.
+        b'{' if ["General", "MemoryInfo", "DefaultPools", "Total", "Stats"]
+            .iter()
+            .any(|key| has(&format!("\"{key}\""))) =>
+        {
             Some(Format::MemoryDump)
         }
         _ => None,
@@ -108,7 +136,12 @@ pub fn open(path: impl AsRef<Path>) -> Result<Recording, ImportError> {
     let path = path.as_ref();
     let file =
         File::open(path).map_err(|error| ImportError::new(None, ImportErrorKind::Io(error)).at(path))?;
-    read(file).map_err(|error| error.at(path))
+    read(file).map_err(|error| match (error.kind(), Foreign::of_name(path)) {
+        (ImportErrorKind::UnknownFormat, Some(found)) => {
+            ImportError::new(None, ImportErrorKind::Foreign(found)).at(path)
+        }
+        _ => error.at(path),
+    })
 }
 
 /// Imports bytes, plain or gzip-compressed, with the default [`Limits`].
@@ -133,9 +166,6 @@ pub fn read_within(mut source: impl Read, limits: &Limits) -> Result<Recording, 
     if start.is_empty() {
         return Err(whole(ImportErrorKind::Empty));
     }
-    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
-        return Err(whole(ImportErrorKind::Utf16));
-    }
     match detect(start) {
         Some(Format::GfxReconstruct) => gfxr::read(&mut source, &budget),
         Some(Format::MemoryDump) => vma::read(&mut source, &budget),
@@ -143,6 +173,8 @@ pub fn read_within(mut source: impl Read, limits: &Limits) -> Result<Recording, 
         Some(Format::Trace) => Err(whole(ImportErrorKind::IsTrace)),
         Some(Format::Recording) => Err(whole(ImportErrorKind::IsRecording)),
         Some(Format::GfxReconstructDocument) => Err(whole(ImportErrorKind::GfxrNotLines)),
+        Some(Format::Foreign(found)) => Err(whole(ImportErrorKind::Foreign(found))),
+        None if text::is_utf16(start) => Err(whole(ImportErrorKind::Utf16)),
         None => Err(whole(ImportErrorKind::UnknownFormat)),
     }
 }

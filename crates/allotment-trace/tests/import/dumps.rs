@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::prelude::*;
 use allotment::{Algorithm, AllocationOptions, PoolDesc, Requirements, ResourceKind};
-use allotment_trace::import::{self, ImportErrorKind, Position};
-use allotment_trace::recording::{Api, BlockKind, Recording};
+use allotment_trace::import::{self, ImportErrorKind};
+use allotment_trace::recording::{Api, BlockKind, Library, Recording, UnreadKind};
 
 use super::{applied, data, left_out};
 
@@ -42,7 +42,8 @@ fn a_dump_of_this_library_has_each_allocation_where_its_token_says() {
         expected.insert(format!("resource {i} \"quoted\""), (info.offset, info.size));
     }
     let recording = import::read(allocator.reports().dump_json().as_bytes()).unwrap();
-    assert_eq!(left_out(&recording), [""; 0]);
+    assert_eq!((left_out(&recording), &*recording.unread), (vec![""; 0], &[][..]));
+    assert_eq!(recording.header.library, Library::Allotment);
     let found = by_name(&recording);
     let found: BTreeMap<_, _> =
         found.into_iter().map(|(name, (offset, size, ..))| (name, (offset, size))).collect();
@@ -68,6 +69,7 @@ fn padding_in_a_dump_of_this_library_is_overhead_of_the_allocation_before() {
     let options = MemoryUsage::GpuOnly.with_pool(&pool).with_name("odd");
     let token = allocator.allocate(&Requirements::new(5000), &options).unwrap();
     let recording = import::read(allocator.reports().dump_json().as_bytes()).unwrap();
+    assert_eq!(recording.unread, []);
     let state = applied(&recording);
     let live = state.allocations.values().next().unwrap();
     assert_eq!((state.allocations.len(), live.is.requested, live.is.occupied), (1, 5000, 8192));
@@ -118,15 +120,120 @@ fn a_dump_of_d3d12ma_has_heap_types_as_memory_types() {
 fn a_dump_without_allocations_says_how_to_write_one_with_them() {
     let error = import::read(&br#"{"General":{"API":"Vulkan","GPU":""},"Total":{},"MemoryInfo":{}}"#[..])
         .unwrap_err();
-    assert!(matches!(error.kind(), ImportErrorKind::DumpWithoutDetails));
+    assert!(matches!(error.kind(), ImportErrorKind::DumpWithoutDetails { .. }));
 }
 
 #[test]
-fn a_suballocation_beyond_its_block_is_an_error_with_its_line() {
+fn a_suballocation_beyond_its_block_is_left_out_and_told() {
     let text = std::fs::read_to_string(data("vma.json"))
         .unwrap()
-        .replace("\"Offset\": 65536", "\"Offset\": 33554432");
-    let error = import::read(text.as_bytes()).unwrap_err();
-    assert!(matches!(error.position(), Some(Position::Line(2..))), "{error}");
-    assert!(error.to_string().contains("a suballocation reaches beyond its block"), "{error}");
+        .replace("\"Offset\": 65536, \"Type\": \"IMAGE", "\"Offset\": 33554432, \"Type\": \"IMAGE");
+    let recording = import::read(text.as_bytes()).unwrap();
+    assert_eq!(applied(&recording).allocations.len(), 3);
+    let beyond = "a range reaches beyond its block, and is left out: one of block 0 of pool 0";
+    assert!(
+        recording.unread.iter().any(|found| found.kind == UnreadKind::Contradicts && found.text == beyond)
+    );
+}
+
+#[test]
+fn whole_dumps_have_nothing_unread() {
+    for name in ["vma.json", "d3d12ma.json"] {
+        assert_eq!(import::open(data(name)).unwrap().unread, [], "{name}");
+    }
+}
+
+#[test]
+fn keys_types_flags_and_apis_that_are_not_known_are_told() {
+    let text = std::fs::read_to_string(data("vma.json")).unwrap();
+    for (from, to, said) in [
+        ("\"PreferredBlockSize\"", "\"PreferedBlockSize\"", "`PreferedBlockSize` of a pool"),
+        ("\"MapRefCount\": 0", "\"MapRefCount\": 0, \"Color\": 1", "`Color` of a block"),
+        ("\"IMAGE_OPTIMAL\"", "\"IMAGE_OPAQUE\"", "type `IMAGE_OPAQUE`"),
+        ("\"HOST_COHERENT\"", "\"HOST_COHORENT\"", "flag `HOST_COHORENT`"),
+        ("\"API\": \"Vulkan\"", "\"API\": \"Vulcan\"", "`Vulcan`"),
+        ("\"Size\": 4194304", "\"Size\": \"4194304\"", "`Size` of an allocation"),
+        ("\"Type 1\": { \"Preferred", "\"Type 99\": { \"Preferred", "`Type 99`"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let recording = import::read(text.replacen(from, to, 1).as_bytes()).unwrap();
+        let mut told = recording.unread.iter().filter(|found| found.kind == UnreadKind::NotUnderstood);
+        assert!(told.any(|found| found.text.contains(said)), "{from}: {:?}", recording.unread);
+    }
+}
+
+#[test]
+fn sums_that_a_dump_states_of_itself_are_compared_with_what_was_read() {
+    let text = std::fs::read_to_string(data("vma.json")).unwrap();
+    for (from, to) in [
+        ("\"BlockCount\": 3", "\"BlockCount\": 4"),
+        ("\"AllocationBytes\": 71434240", "\"AllocationBytes\": 71434241"),
+        ("\"AllocationCount\": 3,", "\"AllocationCount\": 2,"),
+        ("\"UnusedBytes\": 29294592", "\"UnusedBytes\": 29294593"),
+        ("\"UnusedRanges\": 1", "\"UnusedRanges\": 2"),
+        ("\"memoryHeapCount\": 2", "\"memoryHeapCount\": 3"),
+        ("\"Size\": 4194304", "\"Size\": 4194305"),
+        ("\"Offset\": 4259840", "\"Offset\": 4259841"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let recording = import::read(text.replacen(from, to, 1).as_bytes()).unwrap();
+        assert!(recording.unread.iter().any(|found| found.kind == UnreadKind::Contradicts), "{from}");
+    }
+}
+
+#[test]
+fn a_dump_in_utf_16_is_read_as_one_in_utf_8() {
+    let text = std::fs::read_to_string(data("d3d12ma.json")).unwrap();
+    let expected = import::read(text.as_bytes()).unwrap();
+    let units: Vec<u16> = core::iter::once(0xfeff).chain(text.encode_utf16()).collect();
+    let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+    let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+    for bytes in [&little[..], &little[2..], &big[..], &[&little[..], &[0, 0]].concat()] {
+        assert_eq!(import::read(bytes).unwrap(), expected);
+    }
+}
+
+#[test]
+fn dedicated_allocations_that_d3d12ma_writes_with_each_pool_of_a_heap_type_are_read_once() {
+    let list = "\"DedicatedAllocations\": [ {\"Type\": \"BUFFER\", \"Size\": 65536, \"Usage\": 0, \"Name\": \"staging\"} ]";
+    let text = std::fs::read_to_string(data("d3d12ma.json")).unwrap();
+    assert!(text.contains(list));
+    let again = ["UPLOAD - Textures", "UPLOAD - Textures RT/DS"].map(|key| {
+        format!(
+            ", \"{key}\": {{ \"Flags\": [], \"PreferredBlockSize\": 67108864, \"Blocks\": {{}}, {list} }}"
+        )
+    });
+    let text = text.replace(&format!("{list}\n    }}"), &format!("{list}\n    }}{}", again.concat()));
+    let recording = import::read(text.as_bytes()).unwrap();
+    let state = applied(&recording);
+    assert_eq!((recording.unread.len(), state.pools.len(), state.allocations.len()), (0, 4, 3));
+}
+
+#[test]
+fn a_virtual_block_is_one_pool_of_one_block() {
+    let recording = import::open(data("vma-3.3.0-virtual.json")).unwrap();
+    let state = applied(&recording);
+    assert_eq!((state.pools.len(), state.blocks.len(), state.allocations.len()), (1, 1, 7));
+    assert_eq!(state.blocks.values().next().unwrap().size, 1 << 20);
+    assert_eq!(recording.unread, []);
+    let live = state.allocations.values().find(|live| live.is.user_data == 2).unwrap();
+    assert_eq!(live.is.kind, ResourceKind::Unknown);
+    let linear = import::open(data("vma-3.3.0-virtual-linear.json")).unwrap();
+    assert_eq!((applied(&linear).allocations.len(), linear.unread.len()), (3, 0));
+    // D3D12MA's have numbers.
+    let text = std::fs::read_to_string(data("vma-3.3.0-virtual.json")).unwrap();
+    let text = text.replace("\"CustomData\": \"0x2\"", "\"CustomData\": 2");
+    let recording = import::read(text.as_bytes()).unwrap();
+    assert_eq!(recording.header.library, Library::D3d12MemoryAllocator);
+}
+
+#[test]
+fn a_dump_of_vma_2_may_have_a_heap_without_memory_types() {
+    let dump = r#"{"Total":{"Blocks":1,"Allocations":1,"UnusedRanges":1,"UsedBytes":60,"UnusedBytes":4},
+        "Heap 0":{"Size":64,"Flags":["DEVICE_LOCAL"],"Stats":{"Blocks":1,"Allocations":1,"UsedBytes":60}},
+        "DefaultPools":{"Type 0":{"PreferredBlockSize":64,"Blocks":{"0":{"TotalBytes":64,"UnusedBytes":4,"Allocations":1,
+        "UnusedRanges":1,"Suballocations":[{"Offset":0,"Type":"BUFFER","Size":60,"Usage":9},
+        {"Offset":60,"Type":"FREE","Size":4}]}}}}}"#;
+    let recording = import::read(dump.as_bytes()).unwrap();
+    assert_eq!((recording.unread.len(), applied(&recording).allocations.len()), (0, 1));
 }

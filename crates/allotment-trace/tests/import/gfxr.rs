@@ -1,7 +1,7 @@
 //! GFXReconstruct: the race against the CSV of the same session, and calls in all their forms.
 
 use allotment_trace::import::{self, ImportErrorKind, Position};
-use allotment_trace::recording::{Api, BlockKind, Event, Recording, RefusalReason, State};
+use allotment_trace::recording::{Api, BlockKind, Event, Recording, RefusalReason, State, UnreadKind};
 use allotment_trace::{Op, ResourceKind, Trace};
 
 use super::{applied, left_out, trace};
@@ -251,10 +251,196 @@ fn errors_name_the_line() {
     let error = import::read(text.as_bytes()).unwrap_err();
     assert_eq!(error.position(), Some(Position::Line(4)));
     assert!(matches!(error.kind(), ImportErrorKind::JsonTruncated));
-    let text = buffer(1, 2) + &call("vkFreeMemory", "", r#"{"memory":-1}"#);
+    let text = buffer(1, 2) + "{\"vkFunc\":7}\n";
     let error = import::read(text.as_bytes()).unwrap_err();
-    assert_eq!(error.position(), Some(Position::Line(2)));
-    let expected = "line 2: not JSON as the format has it: invalid type: integer `-1`, expected a number that is not \
-                    negative at column 12";
+    let expected =
+        "line 2: not JSON as the format has it: invalid type: integer `7`, expected struct Call at column 11";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn null_handles_are_read_in_each_form_that_converters_write() {
+    for null in ["null", "0", "\"0x0\"", "\"VK_NULL_HANDLE\""] {
+        let recording = import(&[
+            memory(1, 4096, "null"),
+            buffer(2, 100),
+            bind(2, 1, 256),
+            call(
+                "vkQueueSubmit",
+                "VK_SUCCESS",
+                &format!(r#"{{"queue":4,"submitCount":0,"pSubmits":null,"fence":{null}}}"#),
+            ),
+            call("vkFreeMemory", "", &format!(r#"{{"device":3,"memory":{null},"pAllocator":null}}"#)),
+            call("vkDestroyBuffer", "", &format!(r#"{{"device":3,"buffer":{null}}}"#)),
+            call("vkDestroyImage", "", &format!(r#"{{"device":3,"image":{null}}}"#)),
+            call(
+                "vkBindImageMemory",
+                "VK_SUCCESS",
+                &format!(r#"{{"image":7,"memory":{null},"memoryOffset":0}}"#),
+            ),
+            call("vkDestroyFence", "", &format!(r#"{{"fence":{null}}}"#)),
+            memory(
+                5,
+                64,
+                &format!(
+                    r#"{{"sType":"VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO","pNext":null,"image":{null},"buffer":{null}}}"#
+                ),
+            ),
+        ]);
+        assert_eq!(recording.unread, [], "{null}");
+        let state = applied(&recording);
+        assert_eq!((state.blocks.len(), state.allocations.len()), (2, 1), "{null}");
+        assert!(state.blocks.values().all(|block| block.kind == BlockKind::Shared), "{null}");
+    }
+}
+
+#[test]
+fn a_call_of_an_unknown_form_is_left_out_and_told_with_its_line() {
+    let recording = import(&[
+        memory(1, 4096, "null"),
+        call("vkCreateBuffer", "VK_SUCCESS", r#"{"pCreateInfo":{"size":"many"},"pBuffer":2}"#),
+        memory(3, 64, "null"),
+        call("vkQueueBindSparse", "VK_SUCCESS", "{}"),
+    ]);
+    assert_eq!(applied(&recording).blocks.len(), 2);
+    let texts: Vec<_> = recording.unread.iter().map(|found| (found.kind, &*found.text)).collect();
+    assert_eq!(texts.len(), 2);
+    assert_eq!(texts[0].0, UnreadKind::NotUnderstood);
+    assert!(texts[0].1.contains("`vkCreateBuffer`") && texts[0].1.contains("line 2"), "{}", texts[0].1);
+    assert_eq!(texts[1].1, "sparse bindings are not imported");
+}
+
+fn method(object: (&str, u64), name: &str, result: &str, args: &str) -> String {
+    let (kind, handle) = object;
+    let object = format!(r#"{{"type":"{kind}","handle":{handle}}}"#);
+    format!(
+        r#"{{"index":1,"method":{{"name":"{name}","thread":1,"object":{object},"return":{result},"args":{args}}}}}"#
+    ) + "\n"
+}
+
+const DEVICE: (&str, u64) = ("ID3D12Device", 3);
+const TEXTURE: &str = r#"{"Dimension":"D3D12_RESOURCE_DIMENSION_TEXTURE2D","Alignment":0,"Width":256,"Height":128,
+    "DepthOrArraySize":1,"MipLevels":3,"Format":"DXGI_FORMAT_R8G8B8A8_UNORM","SampleDesc":{"Count":1,"Quality":0},
+    "Layout":"D3D12_TEXTURE_LAYOUT_UNKNOWN","Flags":"D3D12_RESOURCE_FLAG_NONE"}"#;
+
+/// The calls of a program: two heaps, of which one is used, and a committed buffer.
+pub(super) fn direct3d12() -> Vec<String> {
+    let texture = TEXTURE.replace('\n', " ");
+    let buffer = r#"{"Dimension":"D3D12_RESOURCE_DIMENSION_BUFFER","Width":100000,"Height":1,
+        "Layout":"D3D12_TEXTURE_LAYOUT_ROW_MAJOR","Flags":"D3D12_RESOURCE_FLAG_NONE"}"#
+        .replace('\n', " ");
+    let heap = |handle: u64, kind: &str| {
+        let desc = format!(
+            r#"{{"SizeInBytes":1048576,"Properties":{{"Type":"D3D12_HEAP_TYPE_{kind}"}},"Flags":"0"}}"#
+        );
+        method(DEVICE, "CreateHeap", "\"S_OK\"", &format!(r#"{{"pDesc":{desc},"ppvHeap":{handle}}}"#))
+    };
+    let placed = |handle: u64, offset: u64| {
+        let args =
+            format!(r#"{{"pHeap":10,"HeapOffset":{offset},"pDesc":{texture},"ppvResource":{handle}}}"#);
+        method(("ID3D12Device8", 3), "CreatePlacedResource1", "\"S_OK\"", &args)
+    };
+    let upload = r#"{"Type":"D3D12_HEAP_TYPE_UPLOAD","CPUPageProperty":"D3D12_CPU_PAGE_PROPERTY_UNKNOWN"}"#;
+    let committed = format!(r#"{{"pHeapProperties":{upload},"pDesc":{buffer},"ppvResource":30}}"#);
+    let (queue, fence) = (("ID3D12CommandQueue", 40), ("ID3D12Fence", 41));
+    vec![
+        r#"{"index":1,"meta":{"name":"DxgiAdapterInfo","args":{"adapter_desc":{"Description":"A GPU","DedicatedVideoMemory":8589934592,"SharedSystemMemory":17179869184}}}}"#
+            .to_owned()
+            + "\n",
+        heap(10, "DEFAULT"),
+        heap(11, "READBACK"),
+        method(DEVICE, "GetResourceAllocationInfo", r#"{"SizeInBytes":196608,"Alignment":65536}"#, &format!(r#"{{"visibleMask":"0b1","numResourceDescs":1,"pResourceDescs":[{texture}]}}"#)),
+        placed(20, 0),
+        placed(21, 262_144),
+        method(DEVICE, "CreateCommittedResource", "\"S_OK\"", &committed),
+        method(("ID3D12Object", 20), "SetName", "\"S_OK\"", r#"{"Name":"albedo"}"#),
+        method(("ID3D12Resource", 30), "Map", "\"S_OK\"", r#"{"Subresource":0,"pReadRange":null,"ppData":"0x1"}"#),
+        method(queue, "ExecuteCommandLists", "null", r#"{"NumCommandLists":1,"ppCommandLists":[50]}"#),
+        method(queue, "Signal", "\"S_OK\"", r#"{"pFence":41,"Value":7}"#),
+        method(queue, "ExecuteCommandLists", "null", r#"{"NumCommandLists":1,"ppCommandLists":[51]}"#),
+        method(fence, "GetCompletedValue", "7", "{}"),
+        method(("IDXGISwapChain3", 60), "Present", "\"S_OK\"", r#"{"SyncInterval":1,"Flags":0}"#),
+    ]
+}
+
+#[test]
+fn calls_of_direct3d_12_become_heaps_and_resources() {
+    let recording = import(&direct3d12());
+    assert_eq!(recording.unread, []);
+    let header = &recording.header;
+    assert_eq!((header.api, &*header.device), (Api::Direct3D12, "A GPU"));
+    assert_eq!((header.heaps.len(), header.heaps[1].size, header.heaps[1].device_local), (2, 8 << 30, true));
+    assert_eq!(header.memory_types.iter().map(|kind| kind.heap).collect::<Vec<_>>(), [1, 0, 0, 1, 1]);
+    let state = applied(&recording);
+    let mut blocks: Vec<_> =
+        state.blocks.values().map(|block| (block.memory_type.0, block.size, block.kind)).collect();
+    blocks.sort_unstable_by_key(|block| block.0);
+    let shared = BlockKind::Shared;
+    // A buffer is a multiple of 64 KiB.
+    assert_eq!(
+        blocks,
+        [(0, 1 << 20, shared), (1, 131_072, BlockKind::DedicatedToResource), (2, 1 << 20, shared)]
+    );
+    let mut found: Vec<_> = state
+        .allocations
+        .values()
+        .map(|live| (recording.text(live.is.name).unwrap(), live.is.offset, live.is.requested, live.maps))
+        .collect();
+    found.sort_unstable();
+    let texture = "DXGI_FORMAT_R8G8B8A8_UNORM 256x128x1 mips=3";
+    assert_eq!(
+        found,
+        [
+            ("D3D12_RESOURCE_FLAG_NONE", 0, 131_072, 1),
+            (texture, 262_144, 196_608, 0),
+            ("albedo", 0, 196_608, 0),
+        ]
+    );
+    assert_eq!((state.now.frame, state.queues[&0]), (1, (2, 1)));
+}
+
+#[test]
+fn a_heap_of_direct3d_12_stays_as_long_as_a_resource_in_it() {
+    let release = |handle: u64, left: u64| method(("IUnknown", handle), "Release", &left.to_string(), "{}");
+    let mut calls = direct3d12();
+    let blocks = |calls: &[String]| applied(&import(calls)).blocks.len();
+    for (handle, left, expected) in
+        [(11, 0, 2), (10, 1, 2), (10, 0, 2), (20, 0, 2), (21, 1, 2), (21, 0, 1), (30, 0, 0)]
+    {
+        calls.push(release(handle, left));
+        assert_eq!(blocks(&calls), expected, "{handle} {left}");
+    }
+}
+
+#[test]
+fn resources_of_direct3d_12_that_cannot_be_placed_are_left_out_and_told() {
+    let texture = TEXTURE.replace('\n', " ");
+    let placed = |heap: u64, offset: u64| {
+        let args = format!(r#"{{"pHeap":{heap},"HeapOffset":{offset},"pDesc":{texture},"ppvResource":99}}"#);
+        method(DEVICE, "CreatePlacedResource", "\"S_OK\"", &args)
+    };
+    let default = r#"{"Type":"D3D12_HEAP_TYPE_DEFAULT"}"#;
+    let other = texture.replace("256", "512");
+    let committed = format!(r#"{{"pHeapProperties":{default},"pDesc":{other},"ppvResource":98}}"#);
+    for (call, kind, said) in [
+        (placed(77, 0), UnreadKind::Contradicts, "a heap that was not created"),
+        (placed(10, 1 << 20), UnreadKind::Contradicts, "beyond its heap"),
+        (
+            method(DEVICE, "CreateCommittedResource", "\"S_OK\"", &committed),
+            UnreadKind::NotUnderstood,
+            "GetResourceAllocationInfo",
+        ),
+    ] {
+        let calls = [direct3d12(), vec![call]].concat();
+        let recording = import(&calls);
+        assert_eq!(applied(&recording).allocations.len(), 3, "{said}");
+        assert!(
+            matches!(&*recording.unread, [found] if found.kind == kind && found.text.contains(said)),
+            "{:?}",
+            recording.unread
+        );
+    }
+    let failed = method(DEVICE, "CreateCommittedResource", "\"E_OUTOFMEMORY\"", &committed);
+    let recording = import(&[failed]);
+    assert!(matches!(recording.events[..], [Event::Refused { reason: RefusalReason::OutOfMemory, .. }]));
 }

@@ -6,6 +6,7 @@ mod dumps;
 mod gfxr;
 mod hostile;
 mod pytorch;
+mod vma_versions;
 
 use allotment_trace::recording::{Recording, State};
 

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::super::ImportErrorKind;
 use super::super::limits::Budget;
 
-/// A number, a handle or a truth value: decimal, or hexadecimal in a string (`--hex-handles`). Null is 0.
+/// A number, a handle or a truth value: decimal, or hexadecimal in a string (`--hex-handles`). Null is 0, by JSON's name
+/// or by Vulkan's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Num(pub(super) u64);
 
@@ -39,6 +40,7 @@ impl<'de> Deserialize<'de> for Num {
             fn visit_str<E: Error>(self, value: &str) -> Result<Num, E> {
                 let parsed = match value.strip_prefix("0x") {
                     Some(digits) => u64::from_str_radix(digits, 16),
+                    None if matches!(value, "VK_NULL_HANDLE" | "NULL" | "nullptr") => Ok(0),
                     None => value.parse(),
                 };
                 parsed.map(Num).map_err(|_| E::custom("a string is not a number"))

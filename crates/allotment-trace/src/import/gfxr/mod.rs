@@ -1,4 +1,5 @@
-//! GFXReconstruct: the calls of any captured Vulkan program, as `gfxrecon-convert --format jsonl` prints them.
+//! GFXReconstruct: the calls of any captured program, as `gfxrecon-convert --format jsonl` prints them: those of Vulkan
+//! here, those of Direct3D 12 in [`d3d12`].
 //!
 //! | call | becomes |
 //! |---|---|
@@ -12,12 +13,15 @@
 //! | `vkGetPhysicalDevice…Properties` and `…2`, `vkCreateDevice` | the header; budgets |
 //! | an allocation with an error code | a refusal |
 //!
-//! All other calls are skipped without being looked into. The program's own allocator is not in a capture: what it
+//! All other calls are skipped without being looked into. A call whose arguments have another form than all versions of the
+//! converter write is left out, and [told](UnreadKind::NotUnderstood); handles that are null are numbers, JSON's null or
+//! `VK_NULL_HANDLE`. The program's own allocator is not in a capture: what it
 //! loses to alignment and rounding is free in the recording, its pools are not known, and there is one pool for each
-//! memory type. Sparse bindings are not imported. A program that maps and unmaps a memory object of many resources in each
+//! memory type. Sparse bindings are not imported, which is told. A program that maps and unmaps a memory object of many resources in each
 //! frame would fill the recording with that: after a million resources have been mapped so, the mappings of that object
 //! are no longer followed, which a mark says.
 
+mod d3d12;
 mod device;
 mod json;
 mod memory;
@@ -35,7 +39,8 @@ use super::builder::{Builder, cut};
 use super::limits::Budget;
 use super::source::Source;
 use super::{ImportError, ImportErrorKind, Position};
-use crate::recording::Recording;
+use crate::recording::{Recording, UnreadKind};
+use d3d12::{Direct3D12, Method};
 use device::Devices;
 use memory::MemoryObjects;
 use queues::Queues;
@@ -46,7 +51,20 @@ struct Line<'a> {
     #[serde(borrow, default, rename = "vkFunc", alias = "function")]
     call: Option<Call<'a>>,
     #[serde(borrow, default)]
+    method: Option<Method<'a>>,
+    #[serde(borrow, default)]
+    meta: Option<Meta<'a>>,
+    #[serde(borrow, default)]
     header: Option<FileHeader<'a>>,
+}
+
+/// What the capture says beside calls.
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    args: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +122,7 @@ struct Import {
     devices: Devices,
     objects: MemoryObjects,
     queues: Queues,
+    d3d12: Direct3D12,
     frames: u64,
 }
 
@@ -119,20 +138,54 @@ pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Recording
         if let Some(header) = line.header {
             producer = format!("GFXReconstruct {}", cut(&header.version));
         }
-        if let Some(call) = line.call {
-            import.call(&call, &mut builder).map_err(|error| match error {
-                // Not truncated: the line as a whole is JSON.
-                CallError::Json(error) => at(ImportErrorKind::json_value(&error)),
-                CallError::Kind(kind) => at(kind),
-            })?;
+        let (name, read) = match (&line.call, &line.method, &line.meta) {
+            (Some(call), ..) => (&call.name, import.call(call, &mut builder)),
+            (_, Some(call), _) => (&call.name, import.method(call, &mut builder)),
+            (.., Some(meta)) => (&meta.name, import.meta(meta)),
+            _ => continue,
+        };
+        match read {
+            Ok(()) => {}
+            // The line as a whole is JSON, and the others can be read without it.
+            Err(CallError::Json(error)) => {
+                let kind = ImportErrorKind::json_value(&error);
+                let text =
+                    format!("arguments of `{}` have an unknown form, and it is left out: {kind}", cut(name));
+                builder
+                    .unread_at(UnreadKind::NotUnderstood, 1, &text, Some(Position::Line(number)))
+                    .map_err(at)?;
+            }
+            Err(CallError::Kind(kind)) => return Err(at(kind)),
         }
     }
-    builder.recording.header = import.devices.into_header();
+    let header = import.devices.into_header();
+    builder.recording.header = import.d3d12.header(&header).unwrap_or(header);
     builder.recording.header.producer = producer;
     Ok(builder.recording)
 }
 
 impl Import {
+    /// Reads a call of Direct3D 12 or DXGI.
+    fn method(&mut self, call: &Method<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
+        if self.d3d12.call(call, &mut self.queues, builder)? {
+            self.frame_end(builder)?;
+        }
+        Ok(())
+    }
+
+    fn meta(&mut self, meta: &Meta<'_>) -> Result<(), CallError> {
+        match (&*meta.name, meta.args) {
+            ("DxgiAdapterInfo", Some(args)) => self.d3d12.adapter(args.get()),
+            _ => Ok(()),
+        }
+    }
+
+    fn frame_end(&mut self, builder: &mut Builder<'_>) -> Result<(), CallError> {
+        let number = self.frames;
+        self.frames += 1;
+        Ok(builder.push(Event::FrameEnd { number })?)
+    }
+
     fn call(&mut self, call: &Call<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let (args, objects, queues) = (call.args(), &mut self.objects, &mut self.queues);
         match &*call.name {
@@ -172,10 +225,13 @@ impl Import {
             "vkDestroyFence" => queues.fence_destroyed(args, builder),
             "vkQueueWaitIdle" => queues.queue_idle(args, builder),
             "vkDeviceWaitIdle" => queues.device_idle(builder),
-            "vkQueuePresentKHR" => {
-                let number = self.frames;
-                self.frames += 1;
-                Ok(builder.push(Event::FrameEnd { number })?)
+            "vkQueuePresentKHR" => self.frame_end(builder),
+            "vkQueueBindSparse" => {
+                Ok(builder.unread(UnreadKind::NotUnderstood, 1, "sparse bindings are not imported")?)
+            }
+            name if name.starts_with("vkBind") && name.contains("Memory") => {
+                let text = format!("memory that `{}` binds is not imported", cut(name));
+                Ok(builder.unread(UnreadKind::NotUnderstood, 1, &text)?)
             }
             _ => Ok(()),
         }

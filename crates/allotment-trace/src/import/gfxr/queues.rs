@@ -54,11 +54,21 @@ struct One {
 impl Queues {
     pub(super) fn submit(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: Submit = serde_json::from_str(args)?;
-        let Some(queue) = self.index_of(args.queue.0) else { return Ok(()) };
+        self.submitted(args.queue.0, args.fence.0, builder)
+    }
+
+    /// Notes a submission, and the fence that it signals, if any.
+    pub(super) fn submitted(
+        &mut self,
+        queue: u64,
+        fence: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), CallError> {
+        let Some(queue) = self.index_of(queue) else { return Ok(()) };
         let value = &mut self.values[usize::from(queue)].0;
         *value += 1;
         let value = *value;
-        if args.fence.0 != 0 && self.fences.insert(args.fence.0, (queue, value)).is_none() {
+        if fence != 0 && self.fences.insert(fence, (queue, value)).is_none() {
             builder.budget.charge(FENCE_BYTES)?;
         }
         builder.push(Event::Submitted { queue: QueueIndex(queue), value })?;
@@ -107,6 +117,24 @@ impl Queues {
             self.completed(queue as u8, self.values[queue].0, builder)?;
         }
         Ok(())
+    }
+
+    /// Returns how many submissions a queue had.
+    pub(super) fn last(&self, queue: u64) -> Option<u64> {
+        self.index.get(&queue).map(|&queue| self.values[usize::from(queue)].0)
+    }
+
+    /// The first `value` submissions of a queue are complete.
+    pub(super) fn completed_of(
+        &mut self,
+        queue: u64,
+        value: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), CallError> {
+        match self.index.get(&queue) {
+            Some(&queue) => self.completed(queue, value, builder),
+            None => Ok(()),
+        }
     }
 
     fn signalled(&mut self, fence: u64, builder: &mut Builder<'_>) -> Result<(), CallError> {
