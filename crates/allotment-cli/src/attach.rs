@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use allotment_trace::live::{LiveAddress, LiveError, LiveRecording};
 use allotment_trace::output::OutputFile;
-use allotment_trace::recording::{RecordingWriter, Summary, TextId, WriterDesc};
+use allotment_trace::recording::{RecordingWriter, StackFrame, StackId, Summary, TextId, WriterDesc};
 use serde::Serialize;
 
 use crate::args::AttachArgs;
@@ -30,7 +30,8 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     if !args.json {
         say!("Attached to a program on {}.", header.device);
     }
-    let mut attached = Attached { live, writer, texts: Vec::new(), began: Instant::now() };
+    let mut attached =
+        Attached { live, writer, texts: Vec::new(), stacks: Vec::new(), began: Instant::now() };
     let ended = attached.follow(args)?;
 
     let Attached { live, writer, .. } = attached;
@@ -73,6 +74,8 @@ struct Attached {
     writer: RecordingWriter<File>,
     /// The numbers in the file of the texts that have come.
     texts: Vec<TextId>,
+    /// And those of the calls of stacks.
+    stacks: Vec<StackId>,
     began: Instant,
 }
 
@@ -110,9 +113,22 @@ impl Attached {
     fn write(&mut self) -> std::io::Result<()> {
         let new = &self.live.recording().texts[self.texts.len()..];
         self.texts.extend(new.iter().map(|text| self.writer.text(text)));
+        let number = |texts: &[TextId], text: TextId| {
+            let index = (text.0 as usize).checked_sub(1);
+            index.and_then(|index| texts.get(index)).copied().unwrap_or_default()
+        };
+        let stack = |stacks: &[StackId], stack: StackId| {
+            let index = (stack.0 as usize).checked_sub(1);
+            index.and_then(|index| stacks.get(index)).copied().unwrap_or_default()
+        };
+        for frame in &self.live.recording().stacks.frames()[self.stacks.len()..] {
+            let parent = stack(&self.stacks, frame.parent);
+            let [function, place] = [frame.function, frame.place].map(|text| number(&self.texts, text));
+            self.stacks.push(self.writer.stack(StackFrame { parent, function, place }));
+        }
         for event in self.live.take_events() {
-            let number = |text: TextId| self.texts.get(text.0 as usize - 1).copied().unwrap_or_default();
-            self.writer.event(&event.map_texts(number))?;
+            let event = event.map_texts(|text| number(&self.texts, text));
+            self.writer.event(&event.map_stack(|of| stack(&self.stacks, of)))?;
         }
         Ok(())
     }

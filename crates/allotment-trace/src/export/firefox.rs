@@ -9,6 +9,8 @@
 //!                                           └ decals
 //! ```
 //!
+//! An allocation whose whole stack the recording has, has its calls in place of the file and the call site.
+//!
 //! This is version 63 of the format; the profiler upgrades older versions itself.
 
 mod stacks;
@@ -175,9 +177,7 @@ fn thread<W: io::Write>(o: &mut Json<'_, '_, W>, walk: &Walk<'_>, stacks: &Stack
         column(samples, "time", walk, |time, item| sample(item).map(|_| Milliseconds(time)))?;
         column(samples, "weight", walk, |_, item| sample(item).map(|sample| sample.bytes))?;
         samples.text("weightType", "bytes")?;
-        column(samples, "stack", walk, |_, item| {
-            sample(item).map(|sample| stacks.get(sample.site, sample.name))
-        })?;
+        column(samples, "stack", walk, |_, item| sample(item).map(|sample| stacks.get(sample)))?;
         // Not an address, but as unique: the profiler pairs what is freed with what was allocated by it.
         column(samples, "memoryAddress", walk, |_, item| sample(item).map(|sample| sample.number))?;
         let rows = column(samples, "threadId", walk, |_, item| sample(item).map(|_| 1))?;

@@ -295,3 +295,13 @@ fn a_name_cannot_end_the_script_that_a_trace_is_embedded_in() {
         assert!(text.contains("<\\/script>"), "{format}");
     }
 }
+
+#[test]
+fn the_end_of_a_slice_says_which_calls_led_to_the_allocation() {
+    let path = format!("{}/data/snapshot-calls.pickle", env!("CARGO_MANIFEST_DIR"));
+    let recording = allotment_trace::import::open(path).unwrap();
+    let text = exported(&recording, Format::ChromeJson);
+    let expected = "\"called by\":\"addmm < linear torch/nn/functional.py:12 < forward train.py:9 < <module> train.py:28\"";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("\"called by\":\"bmm < BmmBackward0\""));
+}

@@ -120,3 +120,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn whole_stacks_are_the_call_tree_of_the_profile() {
+    let path = format!("{}/data/snapshot-calls.pickle", env!("CARGO_MANIFEST_DIR"));
+    let recording = allotment_trace::import::open(path).unwrap();
+    let profile = profile(&recording);
+    for table in ["funcTable", "frameTable", "stackTable"] {
+        check_table(&profile["shared"][table]);
+    }
+    let samples = &profile["threads"][0]["nativeAllocations"];
+    let stacks: Vec<_> =
+        numbers(samples, "stack").into_iter().map(|at| stack(&profile, at as usize)).collect();
+    let depths: Vec<_> = stacks.iter().map(Vec::len).collect();
+    assert_eq!(depths, [14, 14, 9, 3], "the calls, and the name");
+    assert_eq!(stacks[0][..3], ["_start", "<module> (train.py:28)", "_PyEval_EvalFrameDefault"]);
+    assert_eq!(stacks[0][12..], ["torch::unwind::unwind()", "linear"]);
+    assert!(stacks[1][4].starts_with("torch::autograd::generated::BmmBackward0::apply"), "{:?}", stacks[1]);
+    // Nothing is freed: all weights are sizes.
+    assert_eq!(numbers(samples, "weight"), [1, 2, 3, 4].map(|size| size << 16));
+}

@@ -32,7 +32,7 @@ pub enum CallSites {
     /// of rings and heaps, its own line. About 20 ns an allocation.
     Location,
     /// The line, and a backtrace. Some microseconds and some kilobytes of host memory an allocation, and an
-    /// allocation of host memory each.
+    /// allocation of host memory each. Recordings have the whole stack then ([`Event::Stack`](crate::events::Event::Stack)).
     #[doc(alias("store_stack_traces", "log_stack_traces"))]
     Backtrace,
 }

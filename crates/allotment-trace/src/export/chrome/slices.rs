@@ -8,7 +8,9 @@ use std::io;
 use allotment::device::{MemoryProperties, MemoryTypeIndex};
 
 use super::{FIRST_TYPE, Json, Writer, writer_text};
-use crate::recording::{AllocationKey, BlockId, Event, Live, Placement, State};
+use crate::recording::{
+    AllocationKey, BlockId, CallRole, Event, Live, Placement, Recording, StackId, State, short_function,
+};
 
 /// The slices that are open.
 #[derive(Default)]
@@ -213,6 +215,10 @@ impl Slices {
             o.object("args", |args| {
                 if let Some(live) = live {
                     writer_text(args, recording, "call site", live.call_site)?;
+                    let calls = calls(recording, live.stack);
+                    if !calls.is_empty() {
+                        args.text("called by", &calls)?;
+                    }
                     writer_text(args, recording, "last name", live.is.name)?;
                     if live.is.user_data != 0 {
                         // As text: viewers read numbers as floating point.
@@ -257,4 +263,25 @@ fn slice<W: io::Write>(
         o.object("id2", |id| id.text("local", format_args!("{}.{lane}", block.0)))?;
         fill(o)
     })
+}
+
+/// The most calls of an allocation: each slice repeats them.
+const MOST_CALLS: usize = 16;
+
+/// Returns the calls that led to an allocation, the innermost first, without those of allocators, runtimes and dispatchers.
+fn calls(recording: &Recording, stack: StackId) -> String {
+    let text = |text| recording.text(text).unwrap_or("");
+    let calls = recording.stacks.calls(stack).map(|call| (text(call.function), text(call.place)));
+    let shown = calls.filter(|&(function, place)| CallRole::of(function, place) != CallRole::Machinery);
+    let mut list = String::new();
+    for (function, place) in shown.take(MOST_CALLS) {
+        if !list.is_empty() {
+            list.push_str(" < ");
+        }
+        list.push_str(if function.is_empty() { place } else { short_function(function) });
+        if !function.is_empty() && place.contains(':') {
+            list.extend([" ", place]);
+        }
+    }
+    list
 }

@@ -1,49 +1,59 @@
 //! Strings, functions, frames and stacks of a profile: the tables that its samples refer to.
 
 use core::fmt;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
 use allotment_suballoc::json::Array;
 
-use super::walk::{Item, MarkerKind, Walk};
+use super::walk::{Item, MarkerKind, Sample, Walk};
 use super::{Json, Text};
-use crate::recording::{Recording, TextId};
+use crate::recording::{Recording, StackFrame, StackId, TextId};
 
 /// Strings that no recording has: their indices come first.
 const OWN: [&str; 2] = ["no call site", "unnamed"];
 
-/// The tables. Strings are [`OWN`], the kinds of markers, the texts of the recording, and the files of call sites; every
-/// string is a function and a frame of the same index.
+/// The tables. Strings are [`OWN`], the kinds of markers, the texts of the recording, and the files of call sites and the calls of
+/// stacks; every string is a function and a frame of the same index.
 pub(super) struct Stacks<'a> {
     recording: &'a Recording,
-    files: Vec<&'a str>,
+    /// Files of call sites, and calls.
+    others: Vec<Cow<'a, str>>,
     /// Each stack: its frame, and the stack that it extends.
     nodes: Vec<(usize, Option<usize>)>,
     by_node: HashMap<(usize, Option<usize>), usize>,
-    /// The stack of each call site.
+    /// The stack of each call site, of an allocation of which no other call is known.
     sites: HashMap<TextId, usize>,
+    /// The stack of each call that is in one.
+    calls: HashMap<StackId, usize>,
 }
 
 impl<'a> Stacks<'a> {
     /// Collects the stacks of all samples.
     pub(super) fn of(walk: &Walk<'a>) -> Self {
         let recording = walk.export.recording;
-        let (nodes, by_node, sites) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut stacks = Self { recording, files: Vec::new(), nodes, by_node, sites };
+        let (nodes, by_node, sites, calls) = (Vec::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        let mut stacks = Self { recording, others: Vec::new(), nodes, by_node, sites, calls };
         let mut files: HashMap<&str, usize> = HashMap::new();
+        let mut functions: HashMap<(TextId, TextId), usize> = HashMap::new();
         // The callback never fails.
         let _ = walk.items(|_, item| {
             let Item::Sample(sample) = item else { return Ok(()) };
+            if recording.stacks.frame(sample.stack).is_some() {
+                let stack = stacks.add_calls(sample.stack, &mut functions);
+                stacks.intern(stacks.string(sample.name, 1), Some(stack));
+                return Ok(());
+            }
             let site = match stacks.sites.get(&sample.site) {
                 Some(site) => *site,
                 None => {
                     let file = recording.text(sample.site).and_then(parse).map(|(file, _, _)| {
-                        let index = *files.entry(file).or_insert(stacks.files.len());
-                        if index == stacks.files.len() {
-                            stacks.files.push(file);
+                        let index = *files.entry(file).or_insert(stacks.others.len());
+                        if index == stacks.others.len() {
+                            stacks.others.push(file.into());
                         }
-                        stacks.intern(stacks.file_string(index), None)
+                        stacks.intern(stacks.other_string(index), None)
                     });
                     let site = stacks.intern(stacks.string(sample.site, 0), file);
                     stacks.sites.insert(sample.site, site);
@@ -54,6 +64,31 @@ impl<'a> Stacks<'a> {
             Ok(())
         });
         stacks
+    }
+
+    /// Adds the calls of a stack that are new, from the outermost in.
+    fn add_calls(&mut self, stack: StackId, functions: &mut HashMap<(TextId, TextId), usize>) -> usize {
+        let recording = self.recording;
+        let mut new = Vec::new();
+        let mut prefix = None;
+        for call in recording.stacks.numbers(stack) {
+            prefix = self.calls.get(&call).copied();
+            if prefix.is_some() {
+                break;
+            }
+            new.push(call);
+        }
+        for call in new.into_iter().rev() {
+            let Some(&StackFrame { function, place, .. }) = recording.stacks.frame(call) else { continue };
+            let index = *functions.entry((function, place)).or_insert(self.others.len());
+            if index == self.others.len() {
+                self.others.push(call_text(recording, function, place));
+            }
+            let node = self.intern(self.other_string(index), prefix);
+            self.calls.insert(call, node);
+            prefix = Some(node);
+        }
+        prefix.unwrap_or_default()
     }
 
     fn intern(&mut self, frame: usize, prefix: Option<usize>) -> usize {
@@ -71,8 +106,8 @@ impl<'a> Stacks<'a> {
         self.recording.text(text).map_or(none, |_| OWN.len() + MarkerKind::ALL.len() + text.0 as usize - 1)
     }
 
-    fn file_string(&self, file: usize) -> usize {
-        OWN.len() + MarkerKind::ALL.len() + self.recording.texts.len() + file
+    fn other_string(&self, other: usize) -> usize {
+        OWN.len() + MarkerKind::ALL.len() + self.recording.texts.len() + other
     }
 
     /// Returns the string of a kind of markers.
@@ -81,8 +116,9 @@ impl<'a> Stacks<'a> {
     }
 
     /// Returns the stack of a sample.
-    pub(super) fn get(&self, site: TextId, name: TextId) -> usize {
-        let node = (self.string(name, 1), self.sites.get(&site).copied());
+    pub(super) fn get(&self, sample: Sample) -> usize {
+        let above = self.calls.get(&sample.stack).or_else(|| self.sites.get(&sample.site));
+        let node = (self.string(sample.name, 1), above.copied());
         self.by_node.get(&node).copied().unwrap_or_default()
     }
 
@@ -90,11 +126,11 @@ impl<'a> Stacks<'a> {
         let kinds = MarkerKind::ALL.into_iter().map(|kind| -> &'s str { kind.name() });
         let texts = self.recording.texts.iter().map(String::as_str);
         let own: [&'s str; 2] = OWN;
-        own.into_iter().chain(kinds).chain(texts).chain(self.files.iter().copied())
+        own.into_iter().chain(kinds).chain(texts).chain(self.others.iter().map(|other| &**other))
     }
 
     pub(super) fn write<W: io::Write>(&self, o: &mut Json<'_, '_, W>) -> fmt::Result {
-        let count = self.file_string(self.files.len());
+        let count = self.other_string(self.others.len());
         o.array("stringArray", |array| self.strings().try_for_each(|string| array.text(string)))?;
         o.object("sources", |o| {
             ["id", "filename", "startLine", "startColumn", "sourceMapURL"]
@@ -157,6 +193,15 @@ impl<'a> Stacks<'a> {
             Some(site) => array.raw(number(site)),
             None => array.raw("null"),
         })
+    }
+}
+
+/// Returns a call as the profiler lists it.
+fn call_text(recording: &Recording, function: TextId, place: TextId) -> Cow<'_, str> {
+    match (recording.text(function), recording.text(place)) {
+        (Some(function), Some(place)) => format!("{function} ({place})").into(),
+        (Some(one), None) | (None, Some(one)) => one.into(),
+        (None, None) => "a call that is not known".into(),
     }
 }
 

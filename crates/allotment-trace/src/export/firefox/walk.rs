@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::{Export, is_reservation, is_timed};
-use crate::recording::{AllocationKey, BlockId, Event, State, TextId};
+use crate::recording::{AllocationKey, BlockId, Event, StackId, State, TextId};
 
 /// A change that gets a row of a table.
 pub(super) enum Item {
@@ -22,6 +22,7 @@ pub(super) struct Sample {
     /// As requested; negative where the allocation ends.
     pub(super) bytes: i128,
     pub(super) site: TextId,
+    pub(super) stack: StackId,
     pub(super) name: TextId,
     /// How many allocations there were before: in contrast to its key, never used again.
     pub(super) number: u64,
@@ -190,12 +191,8 @@ impl<'a> Walk<'a> {
                     live.insert(is.allocation, Live { block: is.block, sample: None });
                 }
                 Event::Allocated(is) => {
-                    // The recorder writes it right after the allocation.
-                    let site = match events.get(index + 1) {
-                        Some(Event::CallSite { allocation, site }) if *allocation == is.allocation => *site,
-                        _ => TextId::NONE,
-                    };
-                    let sample = Sample { bytes: is.requested.into(), site, name: is.name, number };
+                    let (site, stack) = origin(events, index, is.allocation);
+                    let sample = Sample { bytes: is.requested.into(), site, stack, name: is.name, number };
                     number += 1;
                     live.insert(is.allocation, Live { block: is.block, sample: Some(sample) });
                     each(now, &Item::Sample(sample))?;
@@ -248,4 +245,18 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the call site and the stack of an allocation. What writes a recording writes them right after it.
+fn origin(events: &[Event], allocated: usize, of: AllocationKey) -> (TextId, StackId) {
+    let (mut site, mut stack) = (TextId::NONE, StackId::NONE);
+    for event in events.iter().skip(allocated + 1) {
+        match *event {
+            Event::Requested { allocation, .. } if allocation == of => {}
+            Event::CallSite { allocation, site: known } if allocation == of => site = known,
+            Event::Stack { allocation, stack: known } if allocation == of => stack = known,
+            _ => break,
+        }
+    }
+    (site, stack)
 }

@@ -14,9 +14,9 @@ use super::super::builder::Builder;
 use super::super::limits::Budget;
 use super::backwards::{Before, Mapped, Region, pool_of, rounded};
 use super::pickle::{Pickle, Value};
-use super::snapshot::{Action, Address, Block, Entry, PoolKey, Segment, Snapshot, calls};
+use super::snapshot::{Action, Address, Block, Entry, PoolKey, Segment, Snapshot, call};
 use crate::recording::{
-    Api, CallRole, Extent, Header, Heap, Library, MemoryType, Recording, StackFrame, UnreadKind,
+    Api, CallRole, Extent, Header, Heap, Library, MemoryType, Recording, StackFrame, Stacks, UnreadKind,
     short_function,
 };
 
@@ -35,6 +35,12 @@ pub(super) struct Forwards<'a> {
     live: BTreeMap<Address, Live>,
     /// What is known of a stack, by the list that has it: stacks are shared.
     stacks: HashMap<u32, Stack>,
+    /// By its calls: lists are not shared where only they are equal.
+    by_stack: HashMap<StackId, Stack>,
+    /// The calls, by the dictionary that has each.
+    calls: HashMap<u32, Call>,
+    /// What each call of the recording's stacks is for.
+    roles: Vec<CallRole>,
     /// Events that could not be applied.
     left_out: u64,
 }
@@ -53,6 +59,21 @@ struct Live {
     block: BlockId,
     occupied: u64,
     pending: bool,
+}
+
+/// A call of a stack.
+#[derive(Clone, Copy)]
+struct Call {
+    function: TextId,
+    place: TextId,
+    role: CallRole,
+    is_python: bool,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self { function: TextId::NONE, place: TextId::NONE, role: CallRole::Machinery, is_python: false }
+    }
 }
 
 /// A stack: where its memory comes from, and all of its calls.
@@ -79,6 +100,9 @@ impl<'a> Forwards<'a> {
             mapped: Mapped::default(),
             live: BTreeMap::new(),
             stacks: HashMap::new(),
+            by_stack: HashMap::new(),
+            calls: HashMap::new(),
+            roles: Vec::new(),
             left_out: 0,
         }
     }
@@ -426,45 +450,66 @@ impl<'a> Forwards<'a> {
         if let Some(&known) = self.stacks.get(&index) {
             return Ok(known);
         }
-        let mut innermost_first = Vec::new();
-        let mut name = "";
-        let builder = &mut self.builder;
-        calls(self.pickle, frames, self.budget, |file, line, function| {
-            self.budget.look_at(file)?;
-            self.budget.look_at(function)?;
-            // Of most functions of C++ the file is not known, and of none the line.
-            let place = match (file, line) {
-                ("" | "??", _) => String::new(),
-                (file, 0) => file.to_owned(),
-                (file, line) => format!("{file}:{line}"),
-            };
-            let role = CallRole::of(function, &place);
-            if name.is_empty() && file.ends_with(".py") && role != CallRole::Machinery {
+        let pickle = self.pickle;
+        let frames = pickle.list(frames).unwrap_or_default();
+        let frames = &frames[..frames.len().min(Stacks::MAX_DEPTH)];
+        let (mut stack, mut name) = (StackId::NONE, TextId::NONE);
+        for &frame in frames.iter().rev() {
+            let Call { function, place, role, is_python } = self.call(frame)?;
+            stack = self.builder.stack(StackFrame { parent: stack, function, place })?;
+            // As many as there are stacks. One that is cut says what its last call says.
+            self.roles.resize(self.builder.recording.stacks.len(), role);
+            if is_python && role != CallRole::Machinery {
                 name = function;
             }
-            innermost_first.push((builder.text(function)?, builder.text(&place)?, role));
-            Ok(())
-        })?;
-        let mut stack = StackId::NONE;
-        let mut roles = HashMap::new();
-        for &(function, place, role) in innermost_first.iter().rev() {
-            stack = builder.stack(StackFrame { parent: stack, function, place })?;
-            roles.insert(stack, role);
         }
-        let role = |call| roles.get(&call).copied().unwrap_or(CallRole::Machinery);
-        let stacks = &builder.recording.stacks;
-        let telling = stacks.telling(stack, role).and_then(|call| stacks.frame(call)).copied();
-        let mut known = Stack { stack, ..Stack::default() };
-        if let Some(StackFrame { function, place, .. }) = telling {
-            let function =
-                builder.recording.text(function).map(short_function).unwrap_or_default().to_owned();
-            known.function = builder.text(if name.is_empty() { &function } else { name })?;
-            // A file without a line says less than the function.
-            let has_line = builder.recording.text(place).is_some_and(|place| place.contains(':'));
-            known.site = if has_line { place } else { builder.text(&function)? };
-        }
+        let known = match self.by_stack.get(&stack) {
+            Some(&known) => known,
+            None => {
+                let known = self.told(stack, name)?;
+                self.budget.charge(ENTRY_BYTES)?;
+                self.by_stack.insert(stack, known);
+                known
+            }
+        };
         self.budget.charge(ENTRY_BYTES)?;
         self.stacks.insert(index, known);
+        Ok(known)
+    }
+
+    /// Returns what a stack says. `name` is that of its innermost call of Python.
+    fn told(&mut self, stack: StackId, name: TextId) -> Result<Stack> {
+        let role = |call: StackId| self.roles[call.0 as usize - 1];
+        let recording = &self.builder.recording;
+        let telling = recording.stacks.telling(stack, role).and_then(|call| recording.stacks.frame(call));
+        let Some(&StackFrame { function, place, .. }) = telling else { return Ok(Stack::default()) };
+        let function = recording.text(function).map(short_function).unwrap_or_default().to_owned();
+        // A file without a line says less than the function.
+        let has_line = recording.text(place).is_some_and(|place| place.contains(':'));
+        let site = if has_line { place } else { self.builder.text(&function)? };
+        let function = if name.is_none() { self.builder.text(&function)? } else { name };
+        Ok(Stack { site, function, stack })
+    }
+
+    /// Returns a call of a stack: a dictionary that most stacks share.
+    fn call(&mut self, frame: Value) -> Result<Call> {
+        self.budget.work(1)?;
+        let Value::Dict(index) = frame else { return Ok(Call::default()) };
+        if let Some(&known) = self.calls.get(&index) {
+            return Ok(known);
+        }
+        let (file, line, function) = call(self.pickle, frame, self.budget)?;
+        // Of most functions of C++ the file is not known, and of none the line.
+        let place = match (file, line) {
+            ("" | "??", _) => String::new(),
+            (file, 0) => file.to_owned(),
+            (file, line) => format!("{file}:{line}"),
+        };
+        let role = CallRole::of(function, &place);
+        let (function, place) = (self.builder.text(function)?, self.builder.text(&place)?);
+        let known = Call { function, place, role, is_python: file.ends_with(".py") };
+        self.budget.charge(ENTRY_BYTES)?;
+        self.calls.insert(index, known);
         Ok(known)
     }
 

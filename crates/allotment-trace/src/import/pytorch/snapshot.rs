@@ -3,7 +3,6 @@
 use super::super::limits::Budget;
 use super::super::{ImportErrorKind, builder::cut};
 use super::pickle::{Pickle, Value};
-use crate::recording::Stacks;
 
 /// An address on a device: what identifies segments and blocks.
 pub(super) type Address = (u16, u64);
@@ -211,19 +210,17 @@ const fn damaged(what: &'static str) -> ImportErrorKind {
     ImportErrorKind::NotASnapshot { what }
 }
 
-/// Calls `visit` with the file, the line and the function of each call of a stack, the innermost first.
-pub(super) fn calls<'p>(
+/// The file, the line and the function of a call of a stack.
+pub(super) fn call<'p>(
     pickle: &'p Pickle,
-    frames: Value,
+    frame: Value,
     budget: &Budget,
-    mut visit: impl FnMut(&'p str, i64, &'p str) -> Result<(), ImportErrorKind>,
-) -> Result<(), ImportErrorKind> {
-    let frames = pickle.list(frames).unwrap_or_default();
-    for &frame in frames.iter().take(Stacks::MAX_DEPTH) {
-        pickle.look_at(frame, budget)?;
-        let text = |name: &str| pickle.get(frame, name).and_then(|text| pickle.text(text)).map(cut);
-        let line = pickle.get(frame, "line").and_then(|line| pickle.int(line)).unwrap_or(0);
-        visit(text("filename").unwrap_or_default(), line, text("name").unwrap_or_default())?;
-    }
-    Ok(())
+) -> Result<(&'p str, i64, &'p str), ImportErrorKind> {
+    pickle.look_at(frame, budget)?;
+    let text = |name: &str| pickle.get(frame, name).and_then(|text| pickle.text(text)).map(cut);
+    let line = pickle.get(frame, "line").and_then(|line| pickle.int(line)).unwrap_or(0);
+    let (file, function) = (text("filename").unwrap_or_default(), text("name").unwrap_or_default());
+    budget.look_at(file)?;
+    budget.look_at(function)?;
+    Ok((file, line, function))
 }
