@@ -17,6 +17,8 @@ pub enum PaneKind {
     Table,
     /// Allocations that nothing freed, by what made them.
     Leaks,
+    /// Which calls allocated what, as a flame graph.
+    Calls,
     /// Fourteen questions about when allocations began and ended.
     Lifetimes,
     /// The changes between two moments.
@@ -41,7 +43,7 @@ pub enum PaneKind {
 
 impl PaneKind {
     /// All panes.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::BlockMap,
         Self::Timeline,
         Self::Details,
@@ -57,6 +59,7 @@ impl PaneKind {
         Self::Defragmentation,
         Self::WhatIf,
         Self::Planned,
+        Self::Calls,
     ];
 
     /// Returns the heading of its tab.
@@ -68,6 +71,7 @@ impl PaneKind {
             Self::Details => "Details",
             Self::Table => "Allocations",
             Self::Leaks => "Never freed",
+            Self::Calls => "Calls",
             Self::Lifetimes => "Lifetimes",
             Self::Difference => "Compare A and B",
             Self::FreeRanges => "Free ranges",
@@ -83,9 +87,10 @@ impl PaneKind {
 }
 
 /// The panes that are lists, in tabs at the bottom.
-const LISTS: [PaneKind; 12] = [
+const LISTS: [PaneKind; 13] = [
     PaneKind::Table,
     PaneKind::Leaks,
+    PaneKind::Calls,
     PaneKind::Difference,
     PaneKind::Lifetimes,
     PaneKind::FreeRanges,

@@ -5,7 +5,7 @@ use allotment_analyze::{AllocationIndex, BlockIndex, Class, Segment, Status, sho
 use allotment_trace::recording::{BlockKind, TextId};
 use egui::{Grid, RichText, ScrollArea, Ui};
 
-use super::history;
+use super::{calls, history};
 use crate::state::{Palette, Selection, State};
 use crate::text;
 
@@ -197,6 +197,7 @@ fn of_allocation(ui: &mut Ui, state: &mut State, allocation: AllocationIndex) {
         }
         facts.text("Lifetime", timeline.span(life.allocated, life.freed.unwrap_or(end)).text());
     });
+    calls::stack(ui, state.loaded.recording(), live.stack);
     let range = (place.block, live.is.offset, live.is.offset.saturating_add(live.is.occupied.max(1)));
     follow(state, go_to, select);
     history::ui(ui, state, range, Some(allocation));

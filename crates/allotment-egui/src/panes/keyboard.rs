@@ -7,7 +7,7 @@ use crate::layout::PaneKind;
 use crate::state::{Change, Span, State};
 use crate::top_bar;
 
-const KEYS: [(&str, &str); 16] = [
+const KEYS: [(&str, &str); 17] = [
     ("← →", "one event back or forward"),
     ("Shift ← →", "one frame back or forward"),
     ("Home End", "beginning and end"),
@@ -23,6 +23,7 @@ const KEYS: [(&str, &str); 16] = [
         "D I O",
         "open the preview of a defragmentation, what other settings would do, what a plan offline takes",
     ),
+    ("↑ ↓ , . Enter Backspace", "in the picture of calls: caller, called, neighbours, zoom in, zoom out"),
     ("/", "search"),
     ("Esc", "deselect, leave the search"),
     ("Ctrl Z  Ctrl Y", "back and forward"),

@@ -3,6 +3,7 @@
 mod advice;
 mod aliasing;
 mod block_map;
+mod calls;
 mod defragmentation;
 mod descriptors;
 mod details;
@@ -31,6 +32,7 @@ pub(crate) struct Panes {
     pub(crate) timeline: timeline::TimelinePane,
     pub(crate) table: table::TablePane,
     leaks: leaks::LeaksPane,
+    calls: calls::CallsPane,
     lifetimes: lifetimes::LifetimesPane,
     difference: difference::DifferencePane,
     free_ranges: free_ranges::FreeRangesPane,
@@ -54,6 +56,7 @@ impl Panes {
             PaneKind::Details => details::ui(ui, state),
             PaneKind::Table => self.table.ui(ui, state),
             PaneKind::Leaks => self.leaks.ui(ui, state),
+            PaneKind::Calls => self.calls.ui(ui, state),
             PaneKind::Lifetimes => self.lifetimes.ui(ui, state),
             PaneKind::Difference => self.difference.ui(ui, state),
             PaneKind::FreeRanges => self.free_ranges.ui(ui, state),
@@ -79,6 +82,7 @@ impl Panes {
         self.timeline.outdate();
         self.table.outdate();
         self.leaks.outdate();
+        self.calls.outdate();
         self.lifetimes.forget();
         self.difference.outdate();
         self.free_ranges.outdate();
@@ -96,6 +100,7 @@ impl Panes {
         self.timeline = timeline::TimelinePane::default();
         self.table.forget();
         self.leaks = leaks::LeaksPane::default();
+        self.calls = calls::CallsPane::default();
         self.lifetimes.clear();
         self.difference.clear();
         self.free_ranges = free_ranges::FreeRangesPane::default();

@@ -60,6 +60,14 @@ const TARGETS: &[Target] = &[
         },
     },
     Target {
+        name: "a call of the flame graph",
+        click: |view| {
+            in_pane(view, PaneKind::Calls);
+            let at = canvas(view, "Bytes by calls").left_top() + Vec2::new(20.0, 28.0);
+            click_at(view, at);
+        },
+    },
+    Target {
         name: "a row of the table",
         click: |view| {
             in_pane(view, PaneKind::Table);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod block_map;
+mod calls;
 mod defragmentation;
 mod details;
 mod growing;

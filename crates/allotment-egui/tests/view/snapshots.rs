@@ -99,3 +99,11 @@ fn resources_that_share_memory_over_time() {
     open_tab(&mut view, "Aliasing");
     view.snapshot("shared_memory");
 }
+
+#[test]
+fn calls_as_a_flame_graph() {
+    let mut view = open_recording(Theme::Dark, super::calls::game());
+    view.state_mut().select(Some(Selection::Allocation(named(&super::calls::game(), "terrain albedo"))));
+    open_tab(&mut view, "Calls");
+    view.snapshot("calls");
+}
