@@ -12,8 +12,15 @@ use super::stacks::WrittenStacks;
 use super::texts::Texts;
 use crate::recording::{StackFrame, State, Step};
 
-/// How long a chunk's records grow. A chunk is what a crash can cost, and what a reader has in memory.
+/// How long the records of a chunk grow in memory, where no file is cut or damaged.
 const CHUNK_BYTES: usize = 128 << 10;
+
+/// How long they grow in a file: what damage of one byte costs, and what a cut takes beside the bytes that it cuts off.
+/// Each chunk begins its differences and tables anew, which makes files 1 to 2 % larger than chunks of 128 KiB do.
+const FILE_CHUNK_BYTES: usize = 4 << 10;
+
+/// A file of more than 64 MiB has chunks of this part of it, so that a reader need not remember millions of them.
+const PART_OF_FILE: u64 = 1 << 14;
 
 /// A whole chunk.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +66,8 @@ pub(crate) struct Composer<S> {
     snapshot_every: u64,
     since_snapshot: u64,
     last_snapshot: u64,
+    /// Bytes of all events that were passed on.
+    written: u64,
 }
 
 impl<S: ChunkSink> Composer<S> {
@@ -76,6 +85,7 @@ impl<S: ChunkSink> Composer<S> {
             snapshot_every,
             since_snapshot: 0,
             last_snapshot: 0,
+            written: 0,
         }
     }
 
@@ -181,7 +191,41 @@ impl<S: ChunkSink> Composer<S> {
         } else {
             self.state.now.event += 1;
         }
-        if self.encoder.out.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+        if self.encoder.out.len() >= self.chunk_bytes() { self.flush() } else { Ok(()) }
+    }
+
+    /// Returns how long the records of a chunk grow.
+    fn chunk_bytes(&self) -> usize {
+        match self.kept {
+            Kept::All => {
+                let part = usize::try_from(self.written / PART_OF_FILE).unwrap_or(CHUNK_BYTES);
+                part.clamp(FILE_CHUNK_BYTES, CHUNK_BYTES)
+            }
+            Kept::Last | Kept::None => CHUNK_BYTES,
+        }
+    }
+
+    /// Passes on the chunk that has begun, and goes on with it: the next time, it has these events and more.
+    pub(crate) fn preview(&mut self) -> io::Result<()> {
+        let (kind, start) = (chunk_kind::TEXTS, Start { events: 0, ..self.start });
+        let sink = &mut self.sink;
+        let put = |payload: &[u8]| sink.put(Chunk { kind, payload, start, begins_snapshot: false });
+        self.texts.write_unwritten(put)?;
+        let (kind, sink) = (chunk_kind::STACKS, &mut self.sink);
+        let put = |payload: &[u8]| sink.put(Chunk { kind, payload, start, begins_snapshot: false });
+        self.stacks.write_unwritten(put)?;
+        self.put_events()
+    }
+
+    fn put_events(&mut self) -> io::Result<()> {
+        if self.start.events == 0 {
+            return Ok(());
+        }
+        self.payload.clear();
+        self.start.put(&mut self.payload);
+        self.payload.extend_from_slice(&self.encoder.out);
+        let (kind, payload, start) = (chunk_kind::EVENTS, &*self.payload, self.start);
+        self.sink.put(Chunk { kind, payload, start, begins_snapshot: false })
     }
 
     /// Ends the chunk.
@@ -190,12 +234,9 @@ impl<S: ChunkSink> Composer<S> {
         if self.start.events == 0 {
             return Ok(());
         }
-        self.payload.clear();
-        self.start.put(&mut self.payload);
-        self.payload.extend_from_slice(&self.encoder.out);
-        let (kind, payload, start) = (chunk_kind::EVENTS, &*self.payload, self.start);
-        self.sink.put(Chunk { kind, payload, start, begins_snapshot: false })?;
-        self.since_snapshot += payload.len() as u64;
+        self.put_events()?;
+        self.since_snapshot += self.payload.len() as u64;
+        self.written += self.payload.len() as u64;
         self.begin();
         // As much as twice the last snapshot: of a large state they would be most of the file. Where the past is
         // forgotten, snapshots bound what is kept.

@@ -33,6 +33,11 @@ impl WrittenStacks {
         self.write(from, emit)
     }
 
+    /// As [`write_new`](Self::write_new), and they are new still.
+    pub(super) fn write_unwritten<E>(&self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        self.write(self.written, emit)
+    }
+
     /// Calls `emit` with payloads of all calls.
     pub(super) fn write_all<E>(&self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.write(0, emit)

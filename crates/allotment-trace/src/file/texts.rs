@@ -138,6 +138,11 @@ impl Texts {
         Ok(())
     }
 
+    /// As [`write_new`](Self::write_new) of texts that are never forgotten, and they are new still.
+    pub(super) fn write_unwritten<E>(&self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        self.write(self.written..self.texts.len(), emit)
+    }
+
     /// Calls `emit` with payloads of all texts.
     pub(super) fn write_all<E>(&self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.write(0..self.texts.len(), emit)

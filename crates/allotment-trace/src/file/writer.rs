@@ -1,6 +1,6 @@
 //! Writes a recording.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use allotment::events::{Event, StackId, TextId};
 
@@ -52,7 +52,7 @@ pub struct Summary {
 /// Writes a recording, event by event.
 ///
 /// The file can be read up to the last [`flush`](Self::flush) if the program ends before
-/// [`finish`](Self::finish). Wrap files in a [`BufWriter`](io::BufWriter) only if it is flushed: chunks have 128 KiB
+/// [`finish`](Self::finish). Wrap files in a [`BufWriter`](io::BufWriter) only if it is flushed: chunks have 4 to 128 KiB
 /// and are written whole.
 ///
 /// ```
@@ -132,6 +132,22 @@ impl<W: Write> RecordingWriter<W> {
     }
 }
 
+impl<W: Write + Seek> RecordingWriter<W> {
+    /// Writes the events that have not been written, so that they survive the end of the program, as
+    /// [`flush`](Self::flush) does. What is written later takes their place, so that the file does not become larger
+    /// however often that is.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written, or `W` cannot go back, as a pipe.
+    pub fn flush_in_place(&mut self) -> io::Result<()> {
+        let before = self.composer.sink.place();
+        self.composer.preview()?;
+        self.composer.sink.to.flush()?;
+        self.composer.sink.go_back(before)
+    }
+}
+
 impl Recording {
     /// Writes the recording. Texts keep their numbers only if they are distinct and not empty; reading gives events
     /// that name the same texts.
@@ -184,6 +200,25 @@ pub(crate) struct FileSink<W> {
     summary: Summary,
 }
 
+impl<W: Write + Seek> FileSink<W> {
+    /// Goes back to a place, where what comes next is written over what was written since.
+    fn go_back(&mut self, Place { offset, entries, summary }: Place) -> io::Result<()> {
+        let back = i64::try_from(self.offset - offset).map_err(io::Error::other)?;
+        self.to.seek(SeekFrom::Current(-back))?;
+        self.index.truncate(entries);
+        (self.offset, self.summary) = (offset, summary);
+        Ok(())
+    }
+}
+
+/// Where a sink was.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    offset: u64,
+    entries: usize,
+    summary: Summary,
+}
+
 /// A chunk in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -197,6 +232,10 @@ impl<W: Write> FileSink<W> {
     pub(crate) fn new(mut to: W, header: &Header) -> io::Result<Self> {
         let offset = write_beginning(&mut to, header)?;
         Ok(Self { to, offset, index: Vec::new(), summary: Summary::default() })
+    }
+
+    fn place(&self) -> Place {
+        Place { offset: self.offset, entries: self.index.len(), summary: self.summary }
     }
 
     /// Writes a chunk that is not in the index.

@@ -19,6 +19,7 @@ mod thread;
 mod tests;
 
 use core::time::Duration;
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -97,7 +98,7 @@ impl RingDesc {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Events are on the disk a second after they happened at the latest. If the program ends suddenly, the file can be read
+/// Events are in the file 100 ms after they happened at the latest, or when there are 4 KiB of them. If the program ends suddenly, the file can be read
 /// up to there. Dropping the recorder finishes it, and ignores errors.
 ///
 /// # Keeping the last events in memory
@@ -140,10 +141,12 @@ impl Recorder {
         let path = path.as_ref();
         let created = OutputFile::new(path).and_then(|output| output.create());
         let (file, unnamed) = created.map_err(|error| RecordError::create(path, error))?;
+        // Of a pipe, what was written cannot be written again with more events.
+        let in_place = (&file).stream_position().is_ok();
         let begun = RecordingWriter::new(file, &of.header(), &WriterDesc::default());
         let writer = begun.map(Box::new);
         let writer = writer.map_err(|error| RecordError::Write { path: path.to_owned(), error })?;
-        let mut recorder = Self::start(of, Target::File { writer, path: path.to_owned() })?;
+        let mut recorder = Self::start(of, Target::File { writer, path: path.to_owned(), in_place })?;
         // Last: until here, a file that has the name is as it was.
         match unnamed.take_name() {
             Ok(()) => Ok(recorder),

@@ -21,7 +21,7 @@ use crate::recording::{RecordingWriter, StackFrame, Summary};
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How old events become before they are written to the file: what the sudden end of a program can cost.
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
+const FLUSH_EVERY: Duration = Duration::from_millis(80);
 
 /// A request to the thread.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) enum Command {
 /// Where events go.
 #[derive(Debug)]
 pub(super) enum Target {
-    File { writer: Box<RecordingWriter<File>>, path: PathBuf },
+    File { writer: Box<RecordingWriter<File>>, path: PathBuf, in_place: bool },
     Ring(Box<Ring>),
 }
 
@@ -68,6 +68,14 @@ impl TakesEvents for Target {
 }
 
 impl Target {
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File { writer, in_place: true, .. } => writer.flush_in_place(),
+            Self::File { writer, .. } => writer.flush(),
+            Self::Ring(_) => Ok(()),
+        }
+    }
+
     fn error(&self, error: io::Error) -> RecordError {
         let path = match self {
             Self::File { path, .. } => path.clone(),
@@ -78,7 +86,7 @@ impl Target {
 
     fn finish(self) -> Result<Summary, RecordError> {
         match self {
-            Self::File { writer, path } => match writer.finish() {
+            Self::File { writer, path, .. } => match writer.finish() {
                 Ok((_, summary)) => Ok(summary),
                 Err(error) => Err(RecordError::Write { path, error }),
             },
@@ -110,9 +118,7 @@ impl Worker {
             let alive = events.wait(&mut self.intake.batch, PATIENCE);
             self.record()?;
             if flushed.elapsed() >= FLUSH_EVERY {
-                if let Target::File { writer, .. } = &mut self.target {
-                    writer.flush().map_err(|error| self.target.error(error))?;
-                }
+                self.target.flush().map_err(|error| self.target.error(error))?;
                 flushed = Instant::now();
             }
             while let Ok(command) = commands.try_recv() {

@@ -1,5 +1,6 @@
 //! Whole files.
 
+use std::fs;
 use std::io::Cursor;
 
 use allotment_trace::recording::{
@@ -7,8 +8,10 @@ use allotment_trace::recording::{
     WriterDesc,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
-use crate::events::{any_event, header, texts, with_stacks};
+use crate::events::{any_event, header, likely_event, texts, with_stacks};
 
 /// Writes a recording with a chunk of its own for each `chunk` events.
 pub(crate) fn file(recording: &Recording, chunk: usize, desc: &WriterDesc) -> Vec<u8> {
@@ -64,6 +67,62 @@ proptest! {
         recording.write(&mut file).unwrap();
         prop_assert_eq!(Recording::read(&*file).unwrap().0, recording);
     }
+}
+
+/// A chunk of a file: 4 KiB, and the last event, and the texts before it.
+const CHUNK: usize = 4096 + 600;
+
+#[test]
+fn what_is_cut_off_a_file_costs_no_more_than_four_kibibytes_before_the_cut() {
+    let mut runner = TestRunner::deterministic();
+    let events: Vec<_> =
+        (0..20_000).map(|_| likely_event(9).new_tree(&mut runner).unwrap().current()).collect();
+    let recording = Recording { header: header(), texts: texts(9), events, ..Recording::default() };
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    for place in 1..200 {
+        let cut = file.len() * place / 200;
+        let (read, damage) = Recording::read(&file[..cut]).unwrap();
+        let whole = damage.unwrap().offset as usize;
+        assert!(cut - whole <= CHUNK, "{} bytes before byte {cut} are lost", cut - whole);
+        assert_eq!(read.events, recording.events[..read.events.len()]);
+    }
+}
+
+/// As a recorder does ten times a second.
+#[test]
+fn a_file_that_is_written_in_place_has_all_events_each_time_and_grows_no_larger() {
+    let mut runner = TestRunner::deterministic();
+    let mut event = || any_event(9).new_tree(&mut runner).unwrap().current();
+    let desc = WriterDesc::default().with_snapshot_every(5000);
+    let [mut often, mut once] =
+        [(); 2].map(|()| RecordingWriter::new(Cursor::new(Vec::new()), &header(), &desc).unwrap());
+    let path = std::env::temp_dir().join(format!("allotment-in-place-{}.altr", std::process::id()));
+    let mut seen = RecordingWriter::new(fs::File::create(&path).unwrap(), &header(), &desc).unwrap();
+    let mut written = Vec::new();
+    for step in 0..1500_usize {
+        let text = format!("text {}", step / 7);
+        let event = event();
+        written.push(event);
+        often.text(&text);
+        often.event(&event).unwrap();
+        once.text(&text);
+        once.event(&event).unwrap();
+        seen.text(&text);
+        seen.event(&event).unwrap();
+        often.flush_in_place().unwrap();
+        if step % 50 == 0 {
+            seen.flush_in_place().unwrap();
+            let (recording, damage) = Recording::open(&path).unwrap();
+            assert_eq!(damage.map(|damage| damage.what), Some(DamageKind::Truncated));
+            assert_eq!(recording.events, written);
+            assert_eq!(recording.texts.len(), step / 7 + 1);
+        }
+    }
+    seen.finish().unwrap();
+    let [often, once] = [often, once].map(|writer| writer.finish().unwrap().0.into_inner());
+    assert!(often == once && fs::read(&path).unwrap() == once);
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]
