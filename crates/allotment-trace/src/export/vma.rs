@@ -249,7 +249,9 @@ impl<'a> Dump<'a> {
             if live.reservation { Some("reserved for a move") } else { self.recording.text(live.is.name) }
         };
         if let [one] = live {
-            let usage = self.recording.text(one.is.category).and_then(usage_flags::from_text).unwrap_or(0);
+            let (api, category) = (self.recording.header.api, self.recording.text(one.is.category));
+            let usage = category.and_then(|category| usage_flags::from_text(api, one.is.kind, category));
+            let usage = usage.unwrap_or(0);
             return self.flavor.resource(o, one.is.kind, usage, name(one), one.is.user_data);
         }
         let mut names: Vec<_> = live.iter().take(NAMES).map(|live| name(live).unwrap_or("unnamed")).collect();

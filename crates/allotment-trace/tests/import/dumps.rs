@@ -96,7 +96,10 @@ fn a_dump_of_vma_has_pools_blocks_dedicated_memory_names_and_budgets() {
     assert_eq!(recording.text(custom.name), Some("frames"), "without the number");
     assert_eq!((state.budgets[&0].usage, state.budgets[&0].budget), (100_000_000, 800_000_000));
     let first = state.allocations.values().find(|live| live.is.name.is_none()).unwrap();
-    assert_eq!((first.is.user_data, recording.text(first.is.category)), (0xbeef, Some("usage 0x22")));
+    assert_eq!(
+        (first.is.user_data, recording.text(first.is.category)),
+        (0xbeef, Some("storage buffer, transfer destination"))
+    );
 }
 
 #[test]

@@ -18,6 +18,20 @@ enum Common {
     Frame,
 }
 
+/// The usage of a buffer in words, of the bits that the race has.
+fn words(usage: u32) -> String {
+    const WORDS: [(u32, &str); 6] = [
+        (8, "indirect buffer"),
+        (7, "vertex buffer"),
+        (6, "index buffer"),
+        (5, "storage buffer"),
+        (4, "uniform buffer"),
+        (1, "transfer destination"),
+    ];
+    let words = WORDS.into_iter().chain([(0, "transfer source")]);
+    words.filter(|(bit, _)| usage >> bit & 1 == 1).map(|(_, word)| word).collect::<Vec<_>>().join(", ")
+}
+
 #[test]
 fn the_race_has_the_same_events_as_the_csv_of_the_same_session() {
     let csv = Trace::open(trace("supertuxkart-race.csv.gz")).unwrap();
@@ -45,7 +59,7 @@ fn the_race_has_the_same_events_as_the_csv_of_the_same_session() {
         Op::Allocate(index) => {
             let resource = csv.resource(index);
             let name = match resource.kind() {
-                ResourceKind::Buffer { usage: Some(usage) } => usage.to_string(),
+                ResourceKind::Buffer { usage: Some(usage) } => words(usage),
                 _ => resource.name().to_owned(),
             };
             let is_buffer = matches!(resource.kind(), ResourceKind::Buffer { .. });
@@ -173,7 +187,7 @@ fn dedicated_memory_names_and_newer_calls_are_known() {
     let live = state.allocations.values().next().unwrap();
     assert_eq!((live.is.requested, live.is.alignment.get(), live.maps), (128, 64, 1));
     assert_eq!(recording.text(live.is.name), Some("sky"));
-    assert_eq!(recording.text(live.is.category), Some("3"));
+    assert_eq!(recording.text(live.is.category), Some("transfer destination, transfer source"));
 }
 
 #[test]

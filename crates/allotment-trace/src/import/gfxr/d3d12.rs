@@ -36,6 +36,7 @@ use super::CallError;
 use super::json::{Flags, Num};
 use super::queues::Queues;
 use crate::recording::{Api, Header, MemoryType, UnreadKind};
+use crate::usage_flags;
 
 /// The memory of an object in the tables, about; of a description with its size; and of a signal.
 const OBJECT_BYTES: usize = 320;
@@ -300,7 +301,12 @@ impl Desc {
     /// Returns what a reader is told of the resource.
     fn shape(&self) -> String {
         if self.is_buffer() {
-            return self.flags.to_string();
+            return match &self.flags {
+                Flags::Bits(0) => String::new(),
+                Flags::Bits(bits) => usage_flags::to_text(Api::Direct3D12, ResourceKind::Buffer, *bits),
+                Flags::Names(names) if names == "D3D12_RESOURCE_FLAG_NONE" => String::new(),
+                Flags::Names(names) => names.clone(),
+            };
         }
         format!(
             "{} {}x{}x{} mips={}",

@@ -6,6 +6,8 @@ use allotment::events::AllocationKey;
 use allotment::{Alignment, ResourceKind};
 
 use super::json::{Flags, Num};
+use crate::recording::Api;
+use crate::usage_flags;
 
 /// A buffer or an image, with its handle. Vulkan's handles of the two are distinct, and a capture numbers all objects
 /// together; the kind is part of the key nevertheless, so that a damaged file cannot mix them up.
@@ -18,7 +20,7 @@ pub(super) enum Handle {
 /// A resource.
 pub(super) struct Resource {
     pub(super) kind: ResourceKind,
-    /// Its description, as in CSV traces: usage flags, or format and extent.
+    /// Its description: usage flags in words, or format and extent.
     pub(super) shape: String,
     /// The debug name.
     pub(super) name: Option<String>,
@@ -86,7 +88,10 @@ impl CreateBuffer {
     pub(super) fn into_resource(self) -> Resource {
         Resource {
             kind: ResourceKind::Buffer,
-            shape: self.p_create_info.usage.to_string(),
+            shape: match self.p_create_info.usage {
+                Flags::Bits(bits) => usage_flags::to_text(Api::Vulkan, ResourceKind::Buffer, bits),
+                Flags::Names(names) => usage_flags::of_vulkan_names(&names).unwrap_or(names),
+            },
             name: None,
             size: self.p_create_info.size.0,
             alignment: Alignment::ONE,

@@ -7,7 +7,7 @@
 //! | an entry of `DefaultPools`, of `CustomPools` | of `DefaultPools`, of `Pools` | a pool; custom ones can have a name |
 //! | an entry of `Blocks`, of `DedicatedAllocations` | of `Blocks`, of `DedicatedAllocations` beside the pools | a block, shared or dedicated |
 //! | a suballocation that is not `FREE` | the same | an allocation that was there before the recording began |
-//! | its `Usage`, the API's flags | the same | its category, as text: `usage 0x22` |
+//! | its `Usage`, the API's flags | the same | its category, in words: `uniform buffer, transfer destination` |
 //! | `Name`, `CustomData` | `UserData`, a text or a pointer | its name, its user data |
 //! | `Budget` of a heap | the same, from 2.3 | a budget |
 //! | `General`, `MemoryInfo` | `Heap 0` … | the header |
@@ -466,12 +466,12 @@ impl Dump<'_, '_> {
     ) -> Result<(), ImportErrorKind> {
         let builder = &mut *self.builder;
         let name = builder.text(range.name)?;
+        let kind = if let Kind::Used(kind) = range.kind { kind } else { ResourceKind::Unknown };
         let category = match range.usage {
             0 => TextId::NONE,
-            usage => builder.text(&usage_flags::to_text(usage))?,
+            usage => builder.text(&usage_flags::to_text(builder.recording.header.api, kind, usage))?,
         };
         let allocation = builder.new_allocation();
-        let kind = if let Kind::Used(kind) = range.kind { kind } else { ResourceKind::Unknown };
         builder.push(Event::Allocated(Allocated {
             allocation,
             block,
