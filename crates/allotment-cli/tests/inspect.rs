@@ -941,6 +941,44 @@ fn what_comes_through_a_pipe_is_read_once() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_line_is_standard_input_wherever_a_file_is_read() {
+    let folder = folder();
+    let recording = recording_of_the_race(&folder);
+    written(&folder, "small.csv", SMALL.as_bytes());
+    let piped = |command: &str| {
+        let mut all = std::process::Command::new("sh");
+        all.current_dir(folder.path()).args(["-c", command, env!("CARGO_BIN_EXE_allotment-under-test")]);
+        all.output().unwrap()
+    };
+    for command in [
+        "stats",
+        "map",
+        "leaks",
+        "advise",
+        "whatif",
+        "check",
+        "calls",
+        "report -o page.html",
+        "export --format csv",
+    ] {
+        let output = piped(&format!("cat {recording} | \"$0\" {command} -"));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Some of these find something, which is another status; none of them fails to read.
+        assert!(!error.contains("cannot read") && !error.contains("standard input"), "{command}: {error}");
+        assert!(!output.stdout.is_empty() || command.starts_with("report"), "{command}: {error}");
+    }
+    for files in [format!("- {recording}"), format!("{recording} -")] {
+        let output = piped(&format!("cat {recording} | \"$0\" diff {files}"));
+        assert!(output.status.success(), "{files}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let output = piped(&format!("cat {recording} | \"$0\" diff - -"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("of two files, one may be `-`"));
+    let output = piped("cat small.csv | \"$0\" replay --trace -");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_recording_is_planned_by_memory_type_with_fewer_bytes_than_its_blocks_had() {
     let folder = folder();
     let recording = recording_of_the_race(&folder);

@@ -35,8 +35,9 @@ impl ReplayedArgs {
 }
 
 /// The help of each command's file. Not a `#[doc = …]` of a macro, which clap shows as nothing.
-const FILE_HELP: &str = "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; or \
-                         a CSV trace, which is replayed on the simulated GPU";
+const FILE_HELP: &str = "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; a \
+                         report of gpu-allocator or wgpu as JSON; or a CSV trace, which is replayed on the simulated GPU. \
+                         `-` is standard input";
 
 /// A file to inspect.
 #[derive(Clone, Debug, Args)]

@@ -19,6 +19,7 @@ use super::args::{FileArgs, ReplayedArgs};
 use crate::args::{Bytes, Chosen, Setup};
 use crate::failure::Failure;
 use crate::replay::{Options, Record, replay};
+use crate::source::{STANDARD_INPUT, read_standard_input};
 use crate::target::{Target, Task, on_device};
 
 /// The error for a file of no known format. The importers' own knows neither recordings nor traces.
@@ -36,12 +37,16 @@ pub(super) struct Loaded {
 #[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
-    /// The bytes of what can be read once only: a pipe, as `/dev/stdin` may be.
+    /// The bytes of what can be read once only: standard input (`-`), or a pipe.
     piped: Option<Vec<u8>>,
 }
 
 impl Input {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new(STANDARD_INPUT) {
+            let piped = Some(read_standard_input()?);
+            return Ok(Self { path: PathBuf::from("standard input"), piped });
+        }
         let is_pipe = |file: fs::Metadata| !file.is_file() && !file.is_dir();
         // What cannot be found is told when it is read.
         let piped = if fs::metadata(path).is_ok_and(is_pipe) {

@@ -231,7 +231,7 @@ impl fmt::Display for ImportErrorKind {
             }
             Self::UnknownFormat => f.write_str(
                 "not a format that can be imported: JSON lines of gfxrecon-convert, a JSON dump of VMA or D3D12MA, \
-                 or a PyTorch memory snapshot",
+                 a PyTorch memory snapshot, or a report of gpu-allocator or wgpu as JSON",
             ),
             Self::IsTrace => f.write_str(
                 "a CSV trace has no offsets; replay it through an allocator, which gives a recording",

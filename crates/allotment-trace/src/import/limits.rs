@@ -15,11 +15,11 @@ pub struct Limits {
     pub text_bytes: u64,
     /// Bytes of one line: 16 MiB. Lines are long where calls have large arrays.
     pub line_bytes: u64,
-    /// Bytes of a file that is one document (JSON dump or pickle), uncompressed: 512 MiB.
+    /// Bytes of a file that is one document (JSON dump or pickle), uncompressed: 2 GiB.
     pub document_bytes: u64,
-    /// Bytes of memory for what is kept: 2 GiB. It counts the events (of about 14 million), the texts, what exists at a
+    /// Bytes of memory for what is kept: 8 GiB. It counts the events (of about 50 million), the texts, what exists at a
     /// moment, and the values of a document; each at its size with the spare room of growing vectors. The text of a JSON
-    /// dump may have an eighth of it, 256 MiB. Beside all that there is one line.
+    /// dump may have an eighth of it, 1 GiB. Beside all that there is one line.
     pub memory_bytes: u64,
     /// Steps of work beside those that the size of a file allows: 2^25, two or three seconds. A step is a value, a line
     /// or eight bytes of text that are looked at; the file allows 64 for each of its bytes, as they are stored. Files of
@@ -33,8 +33,8 @@ impl Default for Limits {
         Self {
             text_bytes: 64 << 30,
             line_bytes: 16 << 20,
-            document_bytes: 512 << 20,
-            memory_bytes: 2 << 30,
+            document_bytes: 2 << 30,
+            memory_bytes: 8 << 30,
             work: 1 << 25,
         }
     }

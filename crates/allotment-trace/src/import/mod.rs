@@ -5,6 +5,7 @@
 //! | [GFXReconstruct JSON lines](Format::GfxReconstruct) | `gfxrecon-convert --format jsonl` of any captured program of Vulkan or Direct3D 12 | every memory object or heap, resource, frame and submission |
 //! | [JSON dump](Format::MemoryDump) | `vmaBuildStatsString` of VMA 2 and 3, D3D12MA's `BuildStatsString`, [`Reports::dump_json`](allotment::memory::reports::Reports::dump_json); of a virtual block too | one moment: pools, blocks, allocations, budgets |
 //! | [PyTorch memory snapshot](Format::PyTorch) | `torch.cuda.memory._dump_snapshot` | the final state, and the events before it that its ring kept |
+//! | [report](Format::AllocatorReport) | gpu-allocator's `generate_report`, wgpu's `generate_allocator_report`, written as JSON by [a few lines](#reports-of-gpu-allocator-and-wgpu) | one moment: blocks, allocations |
 //!
 //! Each may be gzip-compressed; dumps may be in UTF-8, in UTF-16 as D3D12MA writes them, or have names in Latin-1. Other
 //! formats are recognised and answered with an error that says what to do: CSV traces, which have requests and no offsets
@@ -34,6 +35,28 @@
 //! itself and that differ from what was read. A file whose *form* is wrong is an error, with the line or byte; the broken
 //! JSON that VMA 2.0 and 3.0.0 write is mended, and told.
 //!
+//! # Reports of gpu-allocator and wgpu
+//!
+//! Both give a program a structure, and no file. This writes it, with the crate `serde_json`; of wgpu, `"wgpu"` is the key, and
+//! `total_reserved_bytes` the sum of the blocks:
+//!
+//! ```ignore
+//! let report = allocator.generate_report();
+//! let blocks = report.blocks.iter().map(|block| {
+//!     json!({ "size": block.size, "allocations": [block.allocations.start, block.allocations.end] })
+//! });
+//! let allocations = report.allocations.iter().map(|allocation| {
+//!     json!({ "name": allocation.name, "offset": allocation.offset, "size": allocation.size })
+//! });
+//! let text = json!({ "gpu-allocator": {
+//!     "total_allocated_bytes": report.total_allocated_bytes,
+//!     "total_capacity_bytes": report.total_capacity_bytes,
+//!     "blocks": blocks.collect::<Vec<_>>(),
+//!     "allocations": allocations.collect::<Vec<_>>(),
+//! } });
+//! std::fs::write("report.json", text.to_string())?;
+//! ```
+//!
 //! # Hostile files
 //!
 //! No file makes an importer panic, recurse without bound, or use more memory or time than [`Limits`] say.
@@ -46,6 +69,7 @@ mod gfxr;
 mod json;
 mod limits;
 mod pytorch;
+mod reports;
 mod source;
 mod text;
 mod vma;
@@ -79,6 +103,8 @@ pub enum Format {
     MemoryDump,
     /// A PyTorch memory snapshot.
     PyTorch,
+    /// A report of gpu-allocator or wgpu, as JSON.
+    AllocatorReport,
     /// A file of a tool that no importer reads.
     Foreign(Foreign),
 }
@@ -115,6 +141,7 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     match start.first()? {
         b'[' if is_gfxr => Some(Format::GfxReconstructDocument),
         b'{' if is_gfxr => Some(Format::GfxReconstruct),
+        b'{' if is_report(start) => Some(Format::AllocatorReport),
         b'{' if has("\"traceEvents\"") => Some(Format::Foreign(Foreign::ChromeTrace)),
         // VMA 3 and D3D12MA begin with `General`, VMA 2 with `Total`, and virtual blocks with `Stats`.
         b'{' if ["General", "MemoryInfo", "DefaultPools", "Total", "Stats"]
@@ -125,6 +152,13 @@ pub fn detect(start: &[u8]) -> Option<Format> {
         }
         _ => None,
     }
+}
+
+/// Returns true for an object whose first key is the name of a library that has reports.
+fn is_report(start: &[u8]) -> bool {
+    let key = start.get(1..).unwrap_or_default().trim_ascii_start();
+    let key = key.strip_prefix(b"\"").and_then(|key| key.split(|&byte| byte == b'"').next());
+    reports::NAMES.iter().any(|(name, _)| key == Some(name.as_bytes()))
 }
 
 /// Imports a file, plain or gzip-compressed, with the default [`Limits`].
@@ -170,6 +204,7 @@ pub fn read_within(mut source: impl Read, limits: &Limits) -> Result<Recording, 
         Some(Format::GfxReconstruct) => gfxr::read(&mut source, &budget),
         Some(Format::MemoryDump) => vma::read(&mut source, &budget),
         Some(Format::PyTorch) => pytorch::read(&mut source, &budget),
+        Some(Format::AllocatorReport) => reports::read(&mut source, &budget),
         Some(Format::Trace) => Err(whole(ImportErrorKind::IsTrace)),
         Some(Format::Recording) => Err(whole(ImportErrorKind::IsRecording)),
         Some(Format::GfxReconstructDocument) => Err(whole(ImportErrorKind::GfxrNotLines)),

@@ -240,3 +240,42 @@ fn a_dump_of_vma_2_may_have_a_heap_without_memory_types() {
     let recording = import::read(dump.as_bytes()).unwrap();
     assert_eq!((recording.unread.len(), applied(&recording).allocations.len()), (0, 1));
 }
+
+/// A report of two blocks, as `serde_json` writes the structures of gpu-allocator.
+pub(super) const REPORT: &str = r#"{"gpu-allocator":{"total_allocated_bytes":69632,"total_capacity_bytes":131072,
+    "blocks":[{"size":65536,"allocations":[0,2]},{"size":65536,"allocations":{"start":2,"end":3}}],
+    "allocations":[{"name":"mesh","offset":0,"size":1024},{"name":"sky","offset":4096,"size":3072},
+    {"name":"whole","offset":0,"size":65536}]}}"#;
+
+#[test]
+fn reports_of_gpu_allocator_and_wgpu_have_their_blocks_and_allocations() {
+    let of_wgpu =
+        REPORT.replace("gpu-allocator", "wgpu").replace("total_capacity_bytes", "total_reserved_bytes");
+    for (text, library) in [(REPORT, Library::GpuAllocator), (&*of_wgpu, Library::Wgpu)] {
+        assert_eq!(import::detect(text.as_bytes()), Some(import::Format::AllocatorReport));
+        let recording = import::read(text.as_bytes()).unwrap();
+        assert_eq!((recording.header.library, &*recording.unread), (library, &[][..]));
+        let found = by_name(&recording);
+        assert_eq!(found["sky"], (4096, 3072, ResourceKind::Unknown, BlockKind::Shared));
+        assert_eq!(found["whole"], (0, 65536, ResourceKind::Unknown, BlockKind::Dedicated));
+        assert_eq!(applied(&recording).blocks.len(), 2);
+    }
+}
+
+#[test]
+fn reports_that_contradict_themselves_say_so() {
+    for (from, to) in [
+        ("69632", "69633"),
+        ("131072", "131073"),
+        ("\"offset\":4096", "\"offset\":512"),
+        ("\"end\":3", "\"end\":4"),
+        ("[0,2]", "[0,1]"),
+        ("\"size\":3072", "\"size\":\"x\""),
+        ("\"size\":3072", "\"sise\":3072"),
+    ] {
+        assert!(REPORT.contains(from), "{from}");
+        let recording = import::read(REPORT.replacen(from, to, 1).as_bytes()).unwrap();
+        assert_ne!(recording.unread, [], "{from}");
+        applied(&recording);
+    }
+}

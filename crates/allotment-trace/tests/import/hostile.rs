@@ -53,8 +53,9 @@ fn some_lines() -> Vec<u8> {
     lines.map(|line| format!("{line}\n")).collect::<String>().into_bytes()
 }
 
-fn samples() -> [(&'static str, Vec<u8>); 7] {
+fn samples() -> [(&'static str, Vec<u8>); 8] {
     [
+        ("gpu-allocator", super::dumps::REPORT.as_bytes().to_vec()),
         ("gfxr", super::gfxr::direct3d12().concat().into_bytes()),
         ("gfxr", some_lines()),
         ("vma", fs::read(data("vma.json")).unwrap()),

@@ -34,7 +34,7 @@ pub(super) struct Forwards<'a> {
     mapped: Mapped,
     live: BTreeMap<Address, Live>,
     /// What is known of a stack, by the list that has it: stacks are shared.
-    stacks: HashMap<u32, Stack>,
+    stacks: HashMap<u64, Stack>,
     /// By its calls: lists are not shared where only they are equal.
     by_stack: HashMap<StackId, Stack>,
     /// The calls, by the dictionary that has each.
@@ -446,7 +446,7 @@ impl<'a> Forwards<'a> {
     /// Adds a stack, and finds the call that says where its memory comes from: that is its call site. The innermost call of
     /// Python is the name, which says what a line of the program did: `layer_norm`.
     fn stack(&mut self, frames: Value) -> Result<Stack> {
-        let Value::List(index) = frames else { return Ok(Stack::default()) };
+        let Some(index) = self.pickle.identity(frames) else { return Ok(Stack::default()) };
         if let Some(&known) = self.stacks.get(&index) {
             return Ok(known);
         }

@@ -11,20 +11,24 @@
 //!
 //! Instructions that call or import Python code. A snapshot has dictionaries, lists, tuples, texts and numbers only.
 
+use core::hash::BuildHasher;
 use std::collections::HashMap;
-use std::io::{BufRead, Read};
+use std::hash::RandomState;
+use std::io::Read;
 
 use super::super::limits::Budget;
 use super::super::source::Source;
 use super::super::{ImportError, ImportErrorKind, Position};
 
-/// A value. Texts, lists and dictionaries are indices into the [`Pickle`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A value, in eight bytes: a snapshot has hundreds of millions. What does not fit is an index into the [`Pickle`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Value {
+    #[default]
     None,
-    Int(i64),
-    /// First byte and length.
-    Text(u32, u32),
+    Small(i32),
+    /// A number that needs more than 32 bits.
+    Large(u32),
+    Text(u32),
     /// A list or a tuple.
     List(u32),
     Dict(u32),
@@ -33,11 +37,43 @@ pub(super) enum Value {
 }
 
 /// All values of a pickle.
+///
+/// ```text
+///  dicts   [ shape 0, from 0 ][ shape 0, from 3 ] …      shapes  [ addr, size, frames ] …
+///             │                  └────────────┐          keys are the same in almost all dictionaries
+///  values  [ 4096, 512, list 0 │ 8192, 512, list 1 │ …
+///
+///  lists   [ 0 .. 2 ][ 0 .. 2 ][ large 0 ] …             equal lists share their items: programs repeat call stacks
+///  items   [ dict 7, dict 9 │ …                          large   lists that grow
+/// ```
+#[derive(Default)]
 pub(super) struct Pickle {
     text: String,
-    lists: Vec<Vec<Value>>,
-    dicts: Vec<Vec<(Value, Value)>>,
+    texts: Vec<(u32, u32)>,
+    ints: Vec<i64>,
+    lists: Vec<List>,
+    items: Vec<Value>,
+    large: Vec<Vec<Value>>,
+    dicts: Vec<Dict>,
+    values: Vec<Value>,
+    shapes: Vec<Box<[Value]>>,
     pub(super) root: Value,
+}
+
+/// A range of the items; or, with the largest length, an index of a large list.
+#[derive(Clone, Copy, Default)]
+struct List {
+    first: u32,
+    length: u32,
+}
+
+const LARGE: u32 = u32::MAX;
+
+/// The keys, and where the values begin.
+#[derive(Clone, Copy, Default)]
+struct Dict {
+    shape: u32,
+    first: u32,
 }
 
 /// The most entries of a dictionary in which a key is searched. Those of a snapshot have about a dozen.
@@ -48,21 +84,35 @@ const MAX_NUMBER: u64 = 64;
 impl Pickle {
     pub(super) fn text(&self, value: Value) -> Option<&str> {
         match value {
-            Value::Text(start, length) => self.text.get(start as usize..)?.get(..length as usize),
+            Value::Text(index) => {
+                let &(start, length) = self.texts.get(index as usize)?;
+                self.text.get(start as usize..)?.get(..length as usize)
+            }
             _ => None,
         }
     }
 
     pub(super) fn list(&self, value: Value) -> Option<&[Value]> {
         match value {
-            Value::List(index) => self.lists.get(index as usize).map(Vec::as_slice),
+            Value::List(index) => match *self.lists.get(index as usize)? {
+                List { first, length: LARGE } => self.large.get(first as usize).map(Vec::as_slice),
+                List { first, length } => self.items.get(first as usize..)?.get(..length as usize),
+            },
             _ => None,
         }
     }
 
+    /// Returns a number that lists of the same items share, where they are not long. `None` of another value.
+    pub(super) fn identity(&self, list: Value) -> Option<u64> {
+        let Value::List(index) = list else { return None };
+        let List { first, length } = *self.lists.get(index as usize)?;
+        Some(u64::from(length) << 32 | u64::from(first))
+    }
+
     pub(super) fn int(&self, value: Value) -> Option<i64> {
         match value {
-            Value::Int(value) => Some(value),
+            Value::Small(value) => Some(value.into()),
+            Value::Large(index) => self.ints.get(index as usize).copied(),
             _ => None,
         }
     }
@@ -70,46 +120,75 @@ impl Pickle {
     /// Counts the work of looking at a value of which several keys are wanted: a value can be reached in many ways, and is
     /// looked at in each.
     pub(super) fn look_at(&self, dict: Value, budget: &Budget) -> Result<()> {
-        let entries = match dict {
-            Value::Dict(index) => self.dicts.get(index as usize).map_or(0, Vec::len),
-            _ => 0,
-        };
-        budget.work(1 + usize::min(entries, MOST_KEYS))
+        budget.work(1 + self.entries(dict).map_or(0, |(keys, _)| keys.len()))
     }
 
     /// Returns the value of a key, the last one if the key is there twice.
     pub(super) fn get(&self, dict: Value, key: &str) -> Option<Value> {
+        let (keys, values) = self.entries(dict)?;
+        let index = keys.iter().rposition(|&found| self.text(found) == Some(key))?;
+        values.get(index).copied()
+    }
+
+    /// Returns the keys of a dictionary, and its values.
+    fn entries(&self, dict: Value) -> Option<(&[Value], &[Value])> {
         let Value::Dict(index) = dict else { return None };
-        let entries = self.dicts.get(index as usize)?;
-        let entries = &entries[..usize::min(entries.len(), MOST_KEYS)];
-        entries.iter().rev().find(|(found, _)| self.text(*found) == Some(key)).map(|&(_, value)| value)
+        let Dict { shape, first } = *self.dicts.get(index as usize)?;
+        let keys = self.shapes.get(shape as usize)?;
+        Some((keys, self.values.get(first as usize..)?.get(..keys.len())?))
     }
 }
 
-/// The memory of a list, a dictionary, an item, an entry and a reference, with the spare room of growing vectors.
-const CONTAINER_BYTES: usize = 2 * size_of::<Vec<Value>>();
-const ITEM_BYTES: usize = 3 * size_of::<Value>();
-const ENTRY_BYTES: usize = 3 * size_of::<(Value, Value)>();
+/// The memory of a list, a dictionary, an item, a text and a reference, with the spare room of growing vectors.
+const CONTAINER_BYTES: usize = 2 * size_of::<List>();
+const ITEM_BYTES: usize = 2 * size_of::<Value>();
+const TEXT_BYTES: usize = 2 * size_of::<(u32, u32)>();
 const MEMO_BYTES: usize = 64;
+/// The memory of what is found again by its contents, beside those.
+const SHARED_BYTES: usize = 64;
+
+/// The bytes that are read at once.
+const BUFFER_BYTES: usize = 1 << 16;
 
 struct Reader<'r, 's> {
     source: &'r mut Source<'s>,
+    /// What was read of the source, and how much of that was used.
+    buffer: Vec<u8>,
+    used: usize,
     budget: &'r Budget,
     stack: Vec<Value>,
     /// The heights of the stack at each mark, the sizes that both have had at most.
     marks: Vec<usize>,
     most: (usize, usize),
-    memo: HashMap<u32, Value>,
+    /// By index, as Python numbers them; and those that are numbered in another way.
+    memo: Vec<Value>,
+    sparse: HashMap<u32, Value>,
+    shapes: HashMap<Box<[Value]>, u32>,
+    /// By hash of the items.
+    shared: HashMap<u64, List>,
+    hasher: RandomState,
     pickle: Pickle,
 }
 
 /// Reads one pickle up to its end mark.
 pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Pickle, ImportError> {
-    let pickle = Pickle { text: String::new(), lists: Vec::new(), dicts: Vec::new(), root: Value::None };
-    let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
-    let mut reader = Reader { source, budget, stack, marks, most: (0, 0), memo, pickle };
+    let mut reader = Reader {
+        source,
+        buffer: Vec::new(),
+        used: 0,
+        budget,
+        stack: Vec::new(),
+        marks: Vec::new(),
+        most: (0, 0),
+        memo: Vec::new(),
+        sparse: HashMap::new(),
+        shapes: HashMap::new(),
+        shared: HashMap::new(),
+        hasher: RandomState::new(),
+        pickle: Pickle { shapes: vec![Box::default()], ..Pickle::default() },
+    };
     loop {
-        let position = Some(Position::Byte(reader.source.position()));
+        let position = Some(Position::Byte(reader.position()));
         match reader.step() {
             Ok(false) => {}
             Ok(true) => return Ok(reader.pickle),
@@ -122,6 +201,11 @@ type Result<T, E = ImportErrorKind> = core::result::Result<T, E>;
 
 const fn corrupt(what: &'static str) -> ImportErrorKind {
     ImportErrorKind::PickleCorrupt { what }
+}
+
+/// Returns an index, of which there are fewer than 2^32.
+fn index(value: usize) -> Result<u32> {
+    u32::try_from(value).map_err(|_| corrupt("it has too many values"))
 }
 
 impl Reader<'_, '_> {
@@ -159,13 +243,15 @@ impl Reader<'_, '_> {
                 self.push(top)?;
             }
             b'N' => self.push(Value::None)?,
-            0x88 => self.push(Value::Int(1))?,
-            0x89 => self.push(Value::Int(0))?,
+            0x88 => self.push(Value::Small(1))?,
+            0x89 => self.push(Value::Small(0))?,
             b'I' | b'L' => {
                 let line = self.line()?;
                 // True and False are written as 01 and 00; long numbers end with L.
-                let value = line.strip_suffix('L').unwrap_or(&line).parse().map_or(Value::Other, Value::Int);
-                self.push(value)?;
+                match line.strip_suffix('L').unwrap_or(&line).parse() {
+                    Ok(number) => self.int(number)?,
+                    Err(_) => self.push(Value::Other)?,
+                }
             }
             b'F' => {
                 self.line()?;
@@ -177,15 +263,15 @@ impl Reader<'_, '_> {
             }
             b'J' => {
                 let value = i32::from_le_bytes(self.bytes()?);
-                self.push(Value::Int(value.into()))?;
+                self.int(value.into())?;
             }
             b'K' => {
                 let value = self.byte()?;
-                self.push(Value::Int(value.into()))?;
+                self.int(value.into())?;
             }
             b'M' => {
                 let value = u16::from_le_bytes(self.bytes()?);
-                self.push(Value::Int(value.into()))?;
+                self.int(value.into())?;
             }
             // LONG1, LONG4
             0x8a => {
@@ -223,22 +309,20 @@ impl Reader<'_, '_> {
                 self.skip(length)?;
             }
             // Lists and tuples.
-            b']' | b')' => self.new_list(Vec::new())?,
+            b']' | b')' => self.new_list(0)?,
             b'l' | b't' => {
                 let mark = self.mark()?;
-                let items = self.stack.split_off(mark);
-                self.new_list(items)?;
+                self.new_list(self.stack.len() - mark)?;
             }
             0x85..=0x87 => {
                 let count = usize::from(opcode - 0x84);
                 let from = self.stack.len().checked_sub(count).filter(|&from| from >= self.floor());
                 let from = from.ok_or(corrupt("it makes a tuple of values that are not there"))?;
-                let items = self.stack.split_off(from);
-                self.new_list(items)?;
+                self.new_list(self.stack.len() - from)?;
             }
             b'a' => {
                 let item = self.pop()?;
-                self.append(&[item])?;
+                self.append(core::slice::from_ref(&item))?;
             }
             b'e' => {
                 let mark = self.mark()?;
@@ -288,7 +372,8 @@ impl Reader<'_, '_> {
                 self.memoize(index)?;
             }
             0x94 => {
-                let index = u32::try_from(self.memo.len()).map_err(|_| corrupt("it has too many values"))?;
+                let index = self.memo.len() + self.sparse.len();
+                let index = u32::try_from(index).map_err(|_| corrupt("it has too many values"))?;
                 self.memoize(index)?;
             }
             b'g' => {
@@ -337,58 +422,145 @@ impl Reader<'_, '_> {
         self.marks.pop().ok_or(corrupt("it uses a mark that is not there"))
     }
 
-    fn new_list(&mut self, items: Vec<Value>) -> Result<()> {
-        self.budget.charge(CONTAINER_BYTES + ITEM_BYTES * items.len())?;
-        let index = u32::try_from(self.pickle.lists.len()).map_err(|_| corrupt("it has too many lists"))?;
-        self.pickle.lists.push(items);
-        self.push(Value::List(index))
+    /// Returns the number of bytes before the next instruction.
+    fn position(&self) -> u64 {
+        self.source.position() - (self.buffer.len() - self.used) as u64
+    }
+
+    fn int(&mut self, value: i64) -> Result<()> {
+        let value = match i32::try_from(value) {
+            Ok(small) => Value::Small(small),
+            Err(_) => {
+                self.budget.charge(2 * size_of::<i64>())?;
+                self.pickle.ints.push(value);
+                Value::Large(index(self.pickle.ints.len() - 1)?)
+            }
+        };
+        self.push(value)
+    }
+
+    /// Makes a list of what is on top of the stack.
+    fn new_list(&mut self, length: usize) -> Result<()> {
+        self.budget.charge(CONTAINER_BYTES)?;
+        let items = self.stack.split_off(self.stack.len() - length);
+        let list = self.shared(&items)?;
+        self.pickle.lists.push(list);
+        self.push(Value::List(index(self.pickle.lists.len() - 1)?))
+    }
+
+    /// Returns a list of these items: one that is there already, if there is.
+    fn shared(&mut self, items: &[Value]) -> Result<List> {
+        if items.is_empty() {
+            return Ok(List::default());
+        }
+        // Of the work of a value, an item is a small part.
+        self.budget.work(items.len() / 8)?;
+        let hash = self.hasher.hash_one(items);
+        if let Some(&List { first, length }) = self.shared.get(&hash)
+            && self.pickle.items.get(first as usize..).and_then(|from| from.get(..length as usize))
+                == Some(items)
+        {
+            return Ok(List { first, length });
+        }
+        self.budget.charge(ITEM_BYTES * items.len() + SHARED_BYTES)?;
+        let first = index(self.pickle.items.len())?;
+        let length = index(items.len()).ok().filter(|&length| length != LARGE);
+        let list = List { first, length: length.ok_or(corrupt("a list is too long"))? };
+        self.pickle.items.extend_from_slice(items);
+        self.shared.insert(hash, list);
+        Ok(list)
     }
 
     fn new_dict(&mut self) -> Result<()> {
         self.budget.charge(CONTAINER_BYTES)?;
-        let index =
-            u32::try_from(self.pickle.dicts.len()).map_err(|_| corrupt("it has too many dictionaries"))?;
-        self.pickle.dicts.push(Vec::new());
-        self.push(Value::Dict(index))
+        self.pickle.dicts.push(Dict::default());
+        self.push(Value::Dict(index(self.pickle.dicts.len() - 1)?))
     }
 
     fn append(&mut self, items: &[Value]) -> Result<()> {
-        self.budget.charge(ITEM_BYTES * items.len())?;
-        let top = self.stack.last().copied();
-        let list = match top {
-            Some(Value::List(index)) => self.pickle.lists.get_mut(index as usize),
-            _ => None,
+        let Some(&Value::List(at)) = self.stack.last() else {
+            return Err(corrupt("it appends to what is no list"));
         };
-        list.ok_or(corrupt("it appends to what is no list"))?.extend_from_slice(items);
+        let list = self.pickle.lists.get(at as usize).copied().unwrap_or_default();
+        let new = match list {
+            List { length: 0, .. } => self.shared(items)?,
+            List { first, length: LARGE } => {
+                self.budget.charge(ITEM_BYTES * items.len())?;
+                if let Some(large) = self.pickle.large.get_mut(first as usize) {
+                    large.extend_from_slice(items);
+                }
+                list
+            }
+            // A list that grows is no other's.
+            List { length, .. } => {
+                let bytes = 2 * size_of::<Vec<Value>>() + ITEM_BYTES * (length as usize + items.len());
+                self.budget.charge(bytes)?;
+                let mut large = self.pickle.list(Value::List(at)).unwrap_or_default().to_vec();
+                large.extend_from_slice(items);
+                self.pickle.large.push(large);
+                List { first: index(self.pickle.large.len() - 1)?, length: LARGE }
+            }
+        };
+        if let Some(list) = self.pickle.lists.get_mut(at as usize) {
+            *list = new;
+        }
         Ok(())
     }
 
     fn set(&mut self, items: &[Value]) -> Result<()> {
-        self.budget.charge(ENTRY_BYTES * items.len() / 2)?;
-        let top = self.stack.last().copied();
-        let dict = match top {
-            Some(Value::Dict(index)) => self.pickle.dicts.get_mut(index as usize),
-            _ => None,
+        let Some(&Value::Dict(at)) = self.stack.last() else {
+            return Err(corrupt("it sets a key of what is no dictionary"));
         };
-        let dict = dict.ok_or(corrupt("it sets a key of what is no dictionary"))?;
-        let pairs = items.chunks_exact(2);
-        if !pairs.remainder().is_empty() {
+        if items.len() % 2 != 0 {
             return Err(corrupt("a key has no value"));
         }
-        dict.extend(pairs.map(|pair| (pair[0], pair[1])));
+        let Dict { shape, first } = self.pickle.dicts.get(at as usize).copied().unwrap_or_default();
+        let mut keys = self.pickle.shapes[shape as usize].to_vec();
+        // No key beyond the first ones is ever searched.
+        let new = items.chunks_exact(2).take(MOST_KEYS - keys.len());
+        let before = keys.len();
+        keys.extend(new.clone().map(|pair| pair[0]));
+        self.budget.work(before)?;
+        self.budget.charge(ITEM_BYTES * keys.len())?;
+        let shape = match self.shapes.get(&*keys) {
+            Some(&known) => known,
+            None => {
+                let keys: Box<[Value]> = keys.into();
+                self.budget.charge(2 * size_of_val(&*keys) + SHARED_BYTES)?;
+                let new = index(self.pickle.shapes.len())?;
+                self.pickle.shapes.push(keys.clone());
+                self.shapes.insert(keys, new);
+                new
+            }
+        };
+        let values = &mut self.pickle.values;
+        let from = index(values.len())?;
+        // Those of a dictionary lie side by side.
+        values.extend_from_within(first as usize..first as usize + before);
+        values.extend(new.map(|pair| pair[1]));
+        if let Some(dict) = self.pickle.dicts.get_mut(at as usize) {
+            *dict = Dict { shape, first: from };
+        }
         Ok(())
     }
 
     fn memoize(&mut self, index: u32) -> Result<()> {
         let top = *self.stack.last().ok_or(corrupt("it stores a value that is not there"))?;
-        if self.memo.insert(index, top).is_none() {
+        let next = self.memo.len();
+        if let Some(known) = self.memo.get_mut(index as usize) {
+            *known = top;
+        } else if index as usize == next && self.sparse.is_empty() {
+            self.budget.charge(ITEM_BYTES)?;
+            self.memo.push(top);
+        } else if self.sparse.insert(index, top).is_none() {
             self.budget.charge(MEMO_BYTES)?;
         }
         Ok(())
     }
 
     fn recall(&mut self, index: u32) -> Result<()> {
-        let value = *self.memo.get(&index).ok_or(corrupt("it refers to a value that was not stored"))?;
+        let found = self.memo.get(index as usize).or_else(|| self.sparse.get(&index));
+        let value = *found.ok_or(corrupt("it refers to a value that was not stored"))?;
         self.push(value)
     }
 
@@ -404,9 +576,10 @@ impl Reader<'_, '_> {
         let length = self.pickle.text.len() - start;
         self.budget.refund(counted);
         self.budget.charge(3 * length)?;
+        self.budget.charge(TEXT_BYTES)?;
         let all = u32::try_from(start).ok().zip(u32::try_from(length).ok());
-        let (start, length) = all.ok_or(corrupt("it has more than 4 GiB of text"))?;
-        self.push(Value::Text(start, length))
+        self.pickle.texts.push(all.ok_or(corrupt("it has more than 4 GiB of text"))?);
+        self.push(Value::Text(index(self.pickle.texts.len() - 1)?))
     }
 
     fn long(&mut self, length: u64) -> Result<()> {
@@ -418,20 +591,15 @@ impl Reader<'_, '_> {
         let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
         let mut all = if negative { [0xff; 8] } else { [0; 8] };
         all[..bytes.len()].copy_from_slice(&bytes);
-        self.push(Value::Int(i64::from_le_bytes(all)))
+        self.int(i64::from_le_bytes(all))
     }
 
     /// Passes over bytes that mean nothing here.
     fn skip(&mut self, length: u64) -> Result<()> {
         let mut left = length;
         while left > 0 {
-            let found = self.source.fill_buf().map(<[u8]>::len);
-            let found = found.map_err(|error| self.source.failure(error))?;
-            if found == 0 {
-                return Err(ImportErrorKind::PickleTruncated);
-            }
-            let skipped = u64::min(left, found as u64);
-            self.source.consume(skipped as usize);
+            let skipped = u64::min(left, self.buffered()?.len() as u64);
+            self.used += skipped as usize;
             left -= skipped;
         }
         self.push(Value::Other)
@@ -441,35 +609,56 @@ impl Reader<'_, '_> {
         // Grows with what is there, whatever the length says.
         let bytes = usize::try_from(length).unwrap_or(usize::MAX);
         let mut found = Vec::with_capacity(usize::min(bytes, 4096));
-        let read = Read::take(&mut *self.source, length).read_to_end(&mut found);
-        read.map_err(|error| self.source.failure(error))?;
-        if found.len() == bytes { Ok(found) } else { Err(ImportErrorKind::PickleTruncated) }
+        while found.len() < bytes {
+            let part = self.buffered()?;
+            let part = &part[..usize::min(part.len(), bytes - found.len())];
+            found.extend_from_slice(part);
+            self.used += part.len();
+        }
+        Ok(found)
     }
 
     fn byte(&mut self) -> Result<u8> {
         Ok(self.bytes::<1>()?[0])
     }
 
+    #[inline]
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
+        if let Some((found, _)) = self.buffer.get(self.used..).and_then(<[u8]>::split_first_chunk::<N>) {
+            self.used += N;
+            return Ok(*found);
+        }
         let mut found = [0; N];
-        let mut filled = 0;
-        while filled < N {
-            let read = self.source.read(&mut found[filled..]);
-            match read.map_err(|error| self.source.failure(error))? {
-                0 => return Err(ImportErrorKind::PickleTruncated),
-                read => filled += read,
-            }
+        for byte in &mut found {
+            *byte = self.buffered()?[0];
+            self.used += 1;
         }
         Ok(found)
+    }
+
+    /// Returns the next bytes, at least one.
+    fn buffered(&mut self) -> Result<&[u8]> {
+        if self.used == self.buffer.len() {
+            self.buffer.clear();
+            self.used = 0;
+            let read = Read::take(&mut *self.source, BUFFER_BYTES as u64).read_to_end(&mut self.buffer);
+            read.map_err(|error| self.source.failure(error))?;
+            if self.buffer.is_empty() {
+                return Err(ImportErrorKind::PickleTruncated);
+            }
+        }
+        Ok(&self.buffer[self.used..])
     }
 
     /// Reads a line of the protocols that write text.
     fn line(&mut self) -> Result<String> {
         let mut line = Vec::new();
-        let read = Read::take(&mut *self.source, MAX_NUMBER).read_until(b'\n', &mut line);
-        read.map_err(|error| self.source.failure(error))?;
-        if line.pop() != Some(b'\n') {
-            return Err(corrupt("a number does not end"));
+        loop {
+            match self.byte()? {
+                b'\n' => break,
+                _ if line.len() as u64 == MAX_NUMBER => return Err(corrupt("a number does not end")),
+                byte => line.push(byte),
+            }
         }
         String::from_utf8(line).map_err(|_| corrupt("a number is no text"))
     }

@@ -42,11 +42,12 @@ use super::{ImportError, ImportErrorKind};
 use crate::recording::{Extent, Library, Recording, UnreadKind};
 use crate::usage_flags;
 use heaps::{Heaps, memory_type};
-use sums::{Ranges, Sums, differ};
+pub(super) use sums::differ;
+use sums::{Ranges, Sums};
 
 /// Of the limit of memory, the part that text may have: it takes three times its size while it is read, and its values are
 /// counted as they are.
-const TEXT_SHARE: u64 = 8;
+pub(super) const TEXT_SHARE: u64 = 8;
 
 const D3D12_TEXTURE_LAYOUT_ROW_MAJOR: u64 = 1;
 

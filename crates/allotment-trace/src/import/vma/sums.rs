@@ -102,7 +102,7 @@ impl Sums {
 }
 
 /// Tells a difference between what the dump states and what was read.
-pub(super) fn differ(
+pub(in super::super) fn differ(
     key: &str,
     whose: &str,
     stated: u64,
@@ -112,6 +112,6 @@ pub(super) fn differ(
     if stated == read {
         return Ok(());
     }
-    let text = format!("the dump states `{key}` {stated} {whose}, and {read} was read");
+    let text = format!("the file states `{key}` {stated} {whose}, and {read} was read");
     builder.unread(UnreadKind::Contradicts, 1, &text)
 }
