@@ -1063,3 +1063,20 @@ fn calls_are_a_tree_of_what_each_allocated() {
     let wrong = allotment(&folder, &["calls", &with_stacks(), "--since", "5", "--until", "3"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
+
+/// A dump says nothing about before and after.
+#[test]
+fn of_a_dump_no_event_no_frame_and_no_peak_is_told() {
+    let folder = folder();
+    let dump = "dump.json";
+    text(&allotment(&folder, &["export", &recording_of_the_race(&folder), "--format", "vma", "-o", dump]));
+    for command in ["stats", "map", "leaks", "advise"] {
+        let text = text(&allotment(&folder, &[command, dump]));
+        assert!(text.contains(" at the moment of the dump"), "{text}");
+        let of_history = [" at event", "frame 0", "Peak", "Refused", "TLSF", "trim()"];
+        assert!(!of_history.iter().any(|words| text.contains(words)), "{text}");
+    }
+    let lifetimes = allotment(&folder, &["lifetimes", dump, "--rule", "active", "--at", "0"]);
+    assert_eq!(lifetimes.status.code(), Some(2));
+    assert!(error_line(&lifetimes).contains("one moment"), "{lifetimes:?}");
+}

@@ -43,7 +43,7 @@ pub fn write_report(title: &str, recording: &Recording, out: impl Write) -> io::
         leaks: Leaks::at(&end, grouping).table(&timeline, grouping),
         planned: Planned::of(&timeline),
         shared: Shared::of(&timeline),
-        advice: advice(&end, &AdviceThresholds::default()).iter().map(ToString::to_string).collect(),
+        advice: advice(&end, &AdviceThresholds::default()).iter().map(|it| it.sentence(&timeline)).collect(),
     };
     page::write(&content, out)
 }

@@ -7,7 +7,9 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use allotment::Algorithm;
-use allotment_trace::recording::{BlockId, BlockKind, Event, Moment, RefusalReason, StallKind, TextId};
+use allotment_trace::recording::{
+    BlockId, BlockKind, Event, Extent, Library, Moment, RefusalReason, StallKind, TextId,
+};
 
 use crate::block_bytes::BlockBytes;
 use crate::cursor::Cursor;
@@ -20,6 +22,7 @@ use crate::release_latency::ReleaseLatency;
 use crate::timeline::{AllocationIndex, BlockIndex, Timeline};
 
 pub use sentences::Bytes;
+use sentences::Known;
 
 /// Thresholds below which nothing is suggested. The default values suit most programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -537,9 +540,30 @@ fn descriptors(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &m
     }
 }
 
-impl fmt::Display for Advice {
+impl Advice {
+    /// Returns the sentence for a recording: it names calls of the library whose memory that is, and frames only where it has
+    /// some.
+    #[must_use]
+    pub fn sentence(&self, timeline: &Timeline<'_>) -> String {
+        let header = &timeline.recording().header;
+        let has_frames = timeline.frame_count() > 0;
+        Sentence(self, Known { library: header.library, extent: header.extent, has_frames }).to_string()
+    }
+}
+
+struct Sentence<'a>(&'a Advice, Known);
+
+impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        sentences::write(self, f)
+        sentences::write(self.0, self.1, f)
+    }
+}
+
+impl fmt::Display for Advice {
+    /// Writes the sentence for a program of this library that has frames.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Known { library: Library::Allotment, extent: Extent::History, has_frames: true };
+        Sentence(self, known).fmt(f)
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use allotment::Algorithm;
-use allotment_trace::recording::StallKind;
+use allotment_trace::recording::{Extent, Library, StallKind};
 
 use super::{Advice, Commonest};
 use crate::call_site::short_call_site;
@@ -29,27 +29,90 @@ impl fmt::Display for Bytes {
     }
 }
 
-pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// What a sentence may say: what is known, and calls of the library whose memory it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) library: Library,
+    pub(super) extent: Extent,
+    pub(super) has_frames: bool,
+}
+
+impl Known {
+    /// Returns what frees empty memory, as the end of a sentence.
+    fn frees_empty(self) -> &'static str {
+        match self.library {
+            Library::Allotment => {
+                ": `trim()` frees them, or an `EmptyBlockPolicy` with fewer frames or bytes"
+            }
+            Library::Vma => {
+                ": VMA keeps one empty block of each memory type, and as many of a custom pool as its `minBlockCount`"
+            }
+            Library::D3d12MemoryAllocator => {
+                ": D3D12MA keeps one empty heap of each type, and as many of a custom pool as its `MinBlockCount`"
+            }
+            Library::PyTorch => {
+                ": `torch.cuda.empty_cache()` frees them, and `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF \
+                 leaves fewer"
+            }
+            _ => "",
+        }
+    }
+
+    /// Returns what helps against holes, as the end of a sentence.
+    fn compacts(self) -> &'static str {
+        match self.library {
+            Library::Vma => " (`vmaBeginDefragmentation`)",
+            Library::D3d12MemoryAllocator => " (`BeginDefragmentation`)",
+            _ => "",
+        }
+    }
+
+    /// Returns what suits allocations that live for less than a frame.
+    fn short_lived(self) -> &'static str {
+        match self.library {
+            Library::Allotment => ": use a ring or a linear pool",
+            Library::Vma => ": use a pool with `VMA_POOL_CREATE_LINEAR_ALGORITHM_BIT`, or a ring",
+            Library::D3d12MemoryAllocator => ": use a pool with `POOL_FLAG_ALGORITHM_LINEAR`, or a ring",
+            _ => ": use a ring of one allocation",
+        }
+    }
+
+    /// Returns what makes fewer and larger blocks.
+    fn larger_blocks(self) -> &'static str {
+        match self.library {
+            Library::Vma => ": use larger blocks (`preferredLargeHeapBlockSize`)",
+            Library::D3d12MemoryAllocator => ": use larger blocks (`PreferredBlockSize`)",
+            Library::Driver => ": place several resources in one memory object",
+            _ => ": use larger blocks",
+        }
+    }
+}
+
+pub(super) fn write(advice: &Advice, known: Known, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match advice {
-        Advice::EmptyBlock { block, size, frames, .. } => write!(
-            f,
-            "block {} of {} has been empty for {frames} frames: free it, or let the empty-block policy do so",
-            block,
-            Bytes(*size)
-        ),
+        Advice::EmptyBlock { block, size, frames, .. } => {
+            write!(f, "block {block} of {} has been empty for {frames} frames", Bytes(*size))?;
+            f.write_str(match known.library {
+                Library::Allotment => ": free it, or let the empty-block policy do so",
+                _ => "",
+            })
+        }
         Advice::EmptyBlocks { count, blocks, size, all, frames } => {
             let percent = *size as f64 * 100.0 / (*all).max(1) as f64;
             let (size, all) = (Bytes(*size), Bytes(*all));
-            write!(
-                f,
-                "{count} of {blocks} blocks are empty, {size} of {all} ({percent:.0} %), the first of them for \
-                 {frames} frames: `trim()` frees them, or an `EmptyBlockPolicy` with fewer frames or bytes"
-            )
+            write!(f, "{count} of {blocks} blocks are empty, {size} of {all} ({percent:.0} %)")?;
+            if known.has_frames {
+                write!(f, ", the first of them for {frames} frames")?;
+            }
+            f.write_str(known.frees_empty())
         }
         Advice::Rounding { pool, algorithm, wasted, share } => {
             let (what, remedy) = match algorithm {
                 Some(Algorithm::Buddy) => {
                     ("power-of-two rounding", ": use TLSF, or request sizes near powers of two")
+                }
+                _ if known.library == Library::PyTorch => {
+                    ("rounding", ": PyTorch splits no rest of up to 1 MiB off a large block")
                 }
                 _ => ("rounding", ": request sizes that are multiples of the alignment"),
             };
@@ -59,10 +122,17 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         Advice::Fragmented { pool, free, largest, holes, blocks } => {
             let (free, largest) = (Bytes(*free), Bytes(*largest));
             write!(f, "{free} are free in {pool}, in {holes} holes of at most {largest}")?;
-            if *blocks > 0 {
-                write!(f, ": defragmentation could empty up to {blocks} blocks")?;
+            match known.library {
+                // It moves nothing.
+                Library::PyTorch => f.write_str(
+                    ": `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF lets segments share them",
+                ),
+                _ if *blocks > 0 => {
+                    let compacts = known.compacts();
+                    write!(f, ": defragmentation{compacts} could empty up to {blocks} blocks")
+                }
+                _ => Ok(()),
             }
-            Ok(())
         }
         Advice::Leak { site, count, bytes, per_frame } => {
             let site = if site.is_empty() { "an unknown call site" } else { short_call_site(site) };
@@ -74,12 +144,15 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             }
             write!(f, "{count} allocations of {bytes} exist and none of them was freed")
         }
-        Advice::OverBudget { heap, bytes, moment } => write!(
-            f,
-            "heap {heap} was {} over its budget in frame {}: free memory, or limit the heap",
-            Bytes(*bytes),
-            moment.frame
-        ),
+        Advice::OverBudget { heap, bytes, moment } => {
+            let bytes = Bytes(*bytes);
+            match (known.extent, known.has_frames) {
+                (Extent::Moment, _) => write!(f, "heap {heap} is {bytes} over its budget")?,
+                (_, true) => write!(f, "heap {heap} was {bytes} over its budget in frame {}", moment.frame)?,
+                _ => write!(f, "heap {heap} was {bytes} over its budget at event {}", moment.event)?,
+            }
+            f.write_str(": free memory, or limit the heap")
+        }
         Advice::Refused { reason, count, largest } => {
             write!(f, "{count} requests of up to {} were refused: {reason}", Bytes(*largest))
         }
@@ -90,6 +163,7 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
                 "threads waited {count} times for {kind}, {total:.2} ms in all, {longest:.2} ms at most"
             )?;
             f.write_str(match kind {
+                StallKind::DriverCall if known.library != Library::Allotment => "",
                 StallKind::DriverCall => {
                     ": reserve memory ahead (`reserve`), let a maintenance thread allocate it, or use larger blocks"
                 }
@@ -116,7 +190,7 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
                  {per_frame:.1} a frame"
             )?;
             write_most(most.as_ref(), *count, f)?;
-            f.write_str(": use a ring or a linear pool")
+            f.write_str(known.short_lived())
         }
         Advice::BlockChurn { freed, live, frames } => write!(
             f,
@@ -124,7 +198,8 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
              empty blocks"
         ),
         Advice::ManyBlocks { count, limit } => {
-            write!(f, "{count} of the {limit} memory objects that the driver allows exist: use larger blocks")
+            write!(f, "{count} of the {limit} memory objects that the driver allows exist")?;
+            f.write_str(known.larger_blocks())
         }
         Advice::DescriptorHeapFull { heap, occupancy } => write!(
             f,

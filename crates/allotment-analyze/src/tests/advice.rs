@@ -266,3 +266,22 @@ fn bytes_are_read_in_the_largest_unit_that_is_not_below_one() {
     }
     assert_eq!(Bytes(u64::MAX).to_string(), "17179869183.9 GiB");
 }
+
+/// `trim()` is no call of PyTorch's.
+#[test]
+fn advice_names_calls_of_the_library_whose_memory_it_is() {
+    use allotment_trace::recording::{Extent, Header, Library};
+    let advice = Advice::EmptyBlocks { count: 3, blocks: 4, size: 300, all: 400, frames: 7 };
+    let sentence = |library| {
+        let header = Header { library, extent: Extent::History, ..Header::default() };
+        let recording = Recording { header, ..Recording::default() };
+        advice.sentence(&Timeline::new(&recording))
+    };
+    assert!(sentence(Library::PyTorch).contains("empty_cache()"));
+    assert!(sentence(Library::Allotment).contains("trim()"));
+    assert!(sentence(Library::Vma).contains("minBlockCount"));
+    assert_eq!(sentence(Library::Driver), "3 of 4 blocks are empty, 300 bytes of 400 bytes (75 %)");
+    // Without frames, none are told.
+    assert!(!sentence(Library::PyTorch).contains("frames"));
+    assert!(advice.to_string().contains("7 frames"));
+}

@@ -20,18 +20,18 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
     if args.shown.json {
         let advice = advice
             .iter()
-            .map(|it| ItemJson { text: it.to_string(), bytes: it.bytes(), call_site: it.call_site() })
+            .map(|it| ItemJson { text: it.sentence(&timeline), bytes: it.bytes(), call_site: it.call_site() })
             .collect();
         let advice = AdviceJson { file: &loaded.title, at: cursor.moment().into(), advice };
         return say_json(&timeline.unread(), &advice);
     }
-    say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    say!("{} at {}", shown(&loaded.title), words(&timeline, cursor.moment()));
     say_unread(&timeline.unread());
     if advice.is_empty() {
         say!("Nothing stands out.");
     }
     for it in &advice {
-        say_wrapped(&format!("- {}", shown(&it.to_string())));
+        say_wrapped(&format!("- {}", shown(&it.sentence(&timeline))));
     }
     Ok(())
 }

@@ -47,10 +47,12 @@ pub(crate) fn run(args: &CallsArgs) -> Result<(), Failure> {
         let what = match question {
             CallQuestion::At(_) => "that exist".to_owned(),
             CallQuestion::Peak => "that exist at the peak".to_owned(),
-            CallQuestion::Between(from, _) => format!("made since {}", words(timeline.moment(from))),
+            CallQuestion::Between(from, _) => {
+                format!("made since {}", words(&timeline, timeline.moment(from)))
+            }
             CallQuestion::Leaked => "that were not released".to_owned(),
         };
-        say!("{} at {}: allocations {what}, by call", shown(&loaded.title), words(at));
+        say!("{} at {}: allocations {what}, by call", shown(&loaded.title), words(&timeline, at));
         say_unread(&timeline.unread());
         print(&tree, matches!(question, CallQuestion::Between(..)), args.depth, text);
     }

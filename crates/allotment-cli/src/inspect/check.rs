@@ -28,14 +28,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     if let Some(limit) = args.max_peak {
         let peak = Peaks::of(&timeline, Scope::All).blocks;
         let texts = [bytes(peak.bytes), bytes(limit)];
-        let about = format!("bytes of all blocks at {}", words(peak.moment));
+        let about = format!("bytes of all blocks at {}", words(&timeline, peak.moment));
         rules.push(Rule::new("max-peak", Value::Whole(peak.bytes), Value::Whole(limit), texts, about));
     }
     if let Some(limit) = args.max_fragmentation {
         let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
         let fragmentation = Figures::of_all(&cursor).fragmentation();
         let texts = [fragmentation, limit].map(|share| format!("{share:.3}"));
-        let about = format!("at {}", words(cursor.moment()));
+        let about = format!("at {}", words(&timeline, cursor.moment()));
         let (measured, limit) = (Value::Share(fragmentation), Value::Share(limit));
         rules.push(Rule::new("max-fragmentation", measured, limit, texts, about));
     }

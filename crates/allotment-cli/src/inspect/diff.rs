@@ -25,7 +25,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let to = Cursor::at(other, args.to.position(other)?);
     // Two recordings have no order; of one, what grew would be shown as what shrank.
     if b.is_none() && to.position() < from.position() {
-        let [from, to] = [&from, &to].map(|cursor| words(cursor.moment()));
+        let [from, to] = [&from, &to].map(|cursor| words(cursor.timeline(), cursor.moment()));
         return Err(Failure::Usage(format!("--to, {to}, is before --from, {from}")));
     }
     let difference = Difference::between(&from, &to, args.by.grouping());
@@ -37,7 +37,8 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
             |n: usize| SideJson { file: titles[n], at: sides[n].0.into(), figures: (&sides[n].1).into() };
         say_json(&unread, &DiffJson::new(side(0), side(1), &difference))?;
     } else {
-        print(titles, &unread, &sides, args.by, &difference);
+        let moments = [&from, &to].map(|cursor| words(cursor.timeline(), cursor.moment()));
+        print(titles, moments, &unread, &sides, args.by, &difference);
     }
     Ok(())
 }
@@ -54,13 +55,14 @@ fn unread(a: &Timeline<'_>, b: Option<&Timeline<'_>>) -> Vec<Unread> {
 
 fn print(
     titles: [&String; 2],
+    moments: [String; 2],
     unread: &[Unread],
     sides: &[(Moment, Figures); 2],
     by: By,
     difference: &Difference,
 ) {
-    for ((side, title), (moment, _)) in ["A", "B"].iter().zip(titles).zip(sides) {
-        say!("{side}: {} at {}", shown(title), words(*moment));
+    for ((side, title), moment) in ["A", "B"].iter().zip(titles).zip(moments) {
+        say!("{side}: {} at {moment}", shown(title));
     }
     say_unread(unread);
     say!();

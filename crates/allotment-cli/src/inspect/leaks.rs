@@ -32,7 +32,7 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
         };
         return say_json(&timeline.unread(), &leaks);
     }
-    say!("{} at {}", shown(&loaded.title), words(leaks.at));
+    say!("{} at {}", shown(&loaded.title), words(&timeline, leaks.at));
     say_unread(&timeline.unread());
     table::print(&leaks.table(&timeline, args.by.grouping()));
     Ok(())

@@ -1,7 +1,7 @@
 //! `allotment lifetimes`: the allocations that were made and freed when one of fourteen rules says.
 
 use allotment_analyze::{AllocationGroups, LifetimeEnd, LifetimeRule, Timeline};
-use allotment_trace::recording::Moment;
+use allotment_trace::recording::{Extent, Moment};
 use serde::Serialize;
 
 use super::args::{By, LifetimesArgs};
@@ -30,6 +30,12 @@ pub(crate) fn run(args: &LifetimesArgs) -> Result<(), Failure> {
     }
     let loaded = load_path(path, &args.replayed)?;
     let timeline = index(&loaded);
+    if loaded.recording.header.extent == Extent::Moment {
+        let title = &loaded.title;
+        return Err(Failure::Input(format!(
+            "{title} is a dump of one moment: it does not say how long anything lived"
+        )));
+    }
     let moments = moments(&asked, &timeline)?;
     let found = Found::new(rule, &moments, &timeline, args);
     if args.json {
@@ -56,8 +62,8 @@ fn moments(asked: &[When], timeline: &Timeline<'_>) -> Result<Vec<Moment>, Failu
             let of_before = MARKERS[moments.len() - 1];
             return Err(Failure::Usage(format!(
                 "{marker}, {}, is before {of_before}, {}",
-                words(moment),
-                words(*before)
+                words(timeline, moment),
+                words(timeline, *before)
             )));
         }
         moments.push(moment);
@@ -100,7 +106,7 @@ fn print(
     say_unread(&timeline.unread());
     say!("{}", rule.question());
     for (moment, marker) in moments.iter().zip(MARKERS) {
-        say!("  {marker}: {}", words(*moment));
+        say!("  {marker}: {}", words(timeline, *moment));
     }
     let now = moments.last().copied().unwrap_or_default();
     let of = |part: &AllocationGroups, what: &str| part.table(timeline, by.grouping(), now, what);

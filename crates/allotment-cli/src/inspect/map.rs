@@ -40,7 +40,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         let map = MapJson { file, at, all: (&all).into(), blocks, shared };
         return say_json(&timeline.unread(), &map);
     }
-    say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    say!("{} at {}", shown(&loaded.title), words(&timeline, cursor.moment()));
     say_unread(&timeline.unread());
     if blocks.is_empty() {
         say!();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use allotment_analyze::tables::DescriptorHeapRow;
 use allotment_analyze::{Cursor, Figures, Peak, Peaks, PoolIndex, Scope, Timeline};
-use allotment_trace::recording::{Budget, Event, StallKind};
+use allotment_trace::recording::{Budget, Event, Extent, StallKind};
 use serde::Serialize;
 
 use super::args::StatsArgs;
@@ -101,12 +101,12 @@ fn stalls(timeline: &Timeline<'_>, until: u64) -> Vec<Stalls> {
 
 fn print(loaded: &Loaded, cursor: &Cursor<'_, '_>, stats: &Stats) {
     let header = &loaded.recording.header;
-    say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    say!("{} at {}", shown(&loaded.title), words(cursor.timeline(), cursor.moment()));
     say_unread(&cursor.timeline().unread());
     let device = if header.device.is_empty() { "a device that is not known" } else { &header.device };
     say!("recorded by {}, on {}", shown(&header.producer), shown(device));
     say!();
-    print_pairs(&rows(stats));
+    print_pairs(&rows(cursor.timeline(), stats));
     if !stats.heaps.is_empty() {
         say!();
         print_heaps(cursor, stats);
@@ -138,7 +138,7 @@ fn print_marks(timeline: &Timeline<'_>) {
     }
 }
 
-fn rows(stats: &Stats) -> Vec<(String, String)> {
+fn rows(timeline: &Timeline<'_>, stats: &Stats) -> Vec<(String, String)> {
     let Stats { all, peaks, .. } = stats;
     let row = |label: &str, value: String| (label.to_owned(), value);
     let part = |part: u64| format!("{} ({})", bytes(part), percent(part, all.bytes.size));
@@ -149,7 +149,7 @@ fn rows(stats: &Stats) -> Vec<(String, String)> {
         count(all.dedicated),
         count(all.empty)
     );
-    let peak = |peak: Peak| format!("{} at {}", bytes(peak.bytes), words(peak.moment));
+    let peak = |peak: Peak| format!("{} at {}", bytes(peak.bytes), words(timeline, peak.moment));
     let mut rows = vec![
         row("Blocks", blocks),
         row("Allocations", count(all.bytes.allocations)),
@@ -160,10 +160,15 @@ fn rows(stats: &Stats) -> Vec<(String, String)> {
         row("Free in blocks", part(all.bytes.free - all.bytes.padding)),
         row("… in holes", format!("{}, the largest {}", count(all.holes), bytes(all.largest_hole))),
         row("Fragmentation", format!("{:.3}", all.fragmentation())),
-        row("Peak of blocks", peak(peaks.blocks)),
-        row("Peak used", peak(peaks.used)),
-        row("Refused requests", count(stats.refused)),
     ];
+    // What a dump of one moment does not know.
+    if timeline.recording().header.extent != Extent::Moment {
+        rows.extend([
+            row("Peak of blocks", peak(peaks.blocks)),
+            row("Peak used", peak(peaks.used)),
+            row("Refused requests", count(stats.refused)),
+        ]);
+    }
     for Stalls { kind, count: times, nanoseconds: time } in &stats.stalls {
         rows.push(row(
             &format!("Waits for {kind}"),

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use allotment_analyze::{Peaks, Scope, Timeline};
-use allotment_trace::recording::{Event, Moment};
+use allotment_trace::recording::{Event, Extent, Moment};
 
 use super::table::shown;
 use crate::failure::Failure;
@@ -114,9 +114,14 @@ fn no_mark(text: &str, timeline: &Timeline<'_>) -> Failure {
     Failure::Usage(format!("there is no mark \"{text}\": the recording has {list}"))
 }
 
-/// Returns the words for a moment: `event 1,200, frame 7`.
-pub(super) fn words(moment: Moment) -> String {
-    format!("event {}, frame {}", count(moment.event), count(moment.frame))
+/// Returns the words for a moment: `event 1,200, frame 7`; without a frame where the recording has none, and without an event
+/// where it is about one moment.
+pub(super) fn words(timeline: &Timeline<'_>, moment: Moment) -> String {
+    if timeline.recording().header.extent == Extent::Moment {
+        return "the moment of the dump".to_owned();
+    }
+    let event = format!("event {}", count(moment.event));
+    if timeline.frame_count() == 0 { event } else { format!("{event}, frame {}", count(moment.frame)) }
 }
 
 #[cfg(test)]

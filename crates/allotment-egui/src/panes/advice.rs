@@ -40,7 +40,9 @@ impl AdvicePane {
                     let size = egui::vec2(76.0, ui.text_style_height(&egui::TextStyle::Body));
                     let right = egui::Layout::right_to_left(egui::Align::Min);
                     ui.allocate_ui_with_layout(size, right, |ui| ui.label(RichText::new(bytes).strong()));
-                    let label = ui.add(egui::Label::new(text::sentence(&advice.to_string())).wrap());
+                    let label = ui.add(
+                        egui::Label::new(text::sentence(&advice.sentence(state.loaded.timeline()))).wrap(),
+                    );
                     if let Some(site) = advice.call_site() {
                         label.on_hover_text(site);
                     }
