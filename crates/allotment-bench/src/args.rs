@@ -386,9 +386,12 @@ pub(crate) struct RecordingArgs {
     /// Timed laps of each contender; the median is printed
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
-    /// Batches of 1,000 operations per lap
+    /// Batches of 1,000 operations per lap of a thread
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) batches: u64,
+    /// Numbers of threads that allocate at once
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: Vec<u16>,
 }
 
 /// Options of `plans`.

@@ -52,13 +52,15 @@ pub(crate) fn run(args: &RecordingArgs) -> Result<(), Failure> {
 
 fn measure(args: &RecordingArgs) -> Result<Report, Failure> {
     let mut rows = Rows::default();
-    for (workload, name) in [("pair", None), ("pair-named", Some("a mesh"))] {
-        let racers = [
-            racer("alone", Reader::Nobody, name, args.batches)?,
-            racer("recorder to a file", Reader::File, name, args.batches)?,
-            racer("recorder to a ring", Reader::Ring, name, args.batches)?,
-        ];
-        rows.add(workload, Clock::ThreadCpu, &race(&racers, args.repetitions)?);
+    for &threads in &args.threads {
+        for (workload, name) in [("pair", None), ("pair-named", Some("a mesh"))] {
+            let racers = [
+                racer("alone", Reader::Nobody, name, threads, args.batches)?,
+                racer("recorder to a file", Reader::File, name, threads, args.batches)?,
+                racer("recorder to a ring", Reader::Ring, name, threads, args.batches)?,
+            ];
+            rows.add(workload, Clock::ThreadCpu, &race(&racers, args.repetitions)?);
+        }
     }
     Ok(Report { processors: processors(), repetitions: args.repetitions, rows })
 }
@@ -67,6 +69,7 @@ fn racer(
     contender: &'static str,
     reader: Reader,
     name: Option<&'static str>,
+    threads: u16,
     batches: u64,
 ) -> Result<Racer, Failure> {
     let failed = |error: &dyn core::error::Error| Failure::Setup { contender, error: error.to_string() };
@@ -76,28 +79,37 @@ fn racer(
     let mut options: AllocationOptions = MemoryUsage::GpuOnly.into();
     options.name = name.map(Into::into);
     let name = name.unwrap_or("none").len();
-    let file = TemporaryFile(env::temp_dir().join(format!("allotment-bench-{}-{name}.altr", process::id())));
+    let file = format!("allotment-bench-{}-{name}-{threads}.altr", process::id());
+    let file = TemporaryFile(env::temp_dir().join(file));
     let recorder = match reader {
         Reader::Nobody => None,
         Reader::File => Some(Recorder::to_file(&*allocator, &file.0)),
         Reader::Ring => Some(Recorder::ring(&*allocator, &RingDesc::default())),
     };
     let recorder = recorder.transpose().map_err(|error| failed(&error))?;
-    let recording = Recorded { _recorder: recorder, _file: file };
-    let mut pairs = Pairs { live: Vec::new(), next: 0, allocator, options };
-    for _ in 0..LIVE {
-        let new = pairs.allocate();
-        pairs.live.push(new);
-    }
-    Ok(Racer::alone(contender, move || {
-        // Moved here, and so kept as long as the racer.
-        let _recording = &recording;
-        for _ in 0..batches {
-            (0..BATCH).for_each(|_| pairs.exchange());
-            pairs.allocator.end_frame();
+    // Kept as long as the racer.
+    let recording = Arc::new(Recorded { _recorder: recorder, _file: file });
+    let lane = |thread| {
+        let allocator = allocator.clone();
+        let mut pairs = Pairs { live: Vec::new(), next: 0, allocator, options: options.clone() };
+        let recording = recording.clone();
+        move || {
+            let _recording = &recording;
+            // By the thread itself, so that its memory is in the shard that it uses.
+            while pairs.live.len() < LIVE {
+                let new = pairs.allocate();
+                pairs.live.push(new);
+            }
+            for _ in 0..batches {
+                (0..BATCH).for_each(|_| pairs.exchange());
+                if thread == 0 {
+                    pairs.allocator.end_frame();
+                }
+            }
+            batches * BATCH
         }
-        batches * BATCH
-    }))
+    };
+    Ok(Racer::together(contender, (0..threads).map(lane)))
 }
 
 /// What records, and where to; dropped in this order.
@@ -157,10 +169,10 @@ mod tests {
 
     #[test]
     fn each_row_has_a_time_alone_and_with_a_recorder() {
-        let args = RecordingArgs { json: true, repetitions: 2, batches: 3 };
+        let args = RecordingArgs { json: true, repetitions: 2, batches: 3, threads: vec![1, 2] };
         let report = serde_json::to_value(measure(&args).unwrap()).unwrap();
         let rows = report["rows"].as_array().unwrap();
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 12);
         assert!(rows.iter().all(|row: &Value| row["ns_per_op"].as_f64().unwrap() > 0.0), "{report}");
     }
 }

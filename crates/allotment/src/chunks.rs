@@ -10,12 +10,17 @@
 
 use core::ops::{Index, IndexMut};
 
+use crate::sync::prefetch::prefetch_to_write;
+
 /// The bytes of a chunk, at most: a few microseconds to allocate and to write for the first time.
 const CHUNK_BYTES: usize = 32 << 10;
 
 /// The size from which a list begins with host memory for one value. A thousand pools may have one allocation each, and a vector
 /// begins with four.
 const LARGE: usize = 32;
+
+/// Bytes between what is written and what is asked for.
+const AHEAD: usize = 512;
 
 /// A list in chunks. See the [module](self).
 #[derive(Clone, Debug)]
@@ -59,12 +64,14 @@ impl<T> Chunks<T> {
         self.len += 1;
     }
 
-    /// Adds some values, which need not be in one chunk.
+    /// Adds some values, which need not be in one chunk. For a list that another thread empties: asks for the host memory of
+    /// those that will be added later, which the core of that thread had last.
     #[inline]
     pub(crate) fn push_all<const N: usize>(&mut self, values: [T; N]) {
         match self.last_mut() {
             // In one go, which checks the room once.
             Some(last) if last.len() + N <= Self::CHUNK => {
+                prefetch_to_write(last.as_ptr().wrapping_add(last.len()).wrapping_byte_add(AHEAD));
                 last.extend(values);
                 self.len += N;
             }

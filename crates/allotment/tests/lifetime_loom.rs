@@ -18,6 +18,8 @@ mod free_slots;
 mod inbox;
 #[path = "../src/memory/token/memory_objects.rs"]
 mod memory_objects;
+#[path = "../src/events/order.rs"]
+mod order;
 #[path = "../src/sync/present.rs"]
 mod present;
 #[path = "../src/sync/sequence.rs"]
@@ -48,6 +50,7 @@ use loom::thread;
 use free_slots::FreeSlots;
 use inbox::Inbox;
 use memory_objects::{MemoryObject, MemoryObjects};
+use order::Order;
 use present::Present;
 use sequence::Sequence;
 use shards::Shards;
@@ -630,5 +633,61 @@ fn a_reader_of_the_record_of_an_ended_allocation_finds_its_handle_stale_before_o
             assert_eq!(read, (7, 70));
         }
         drop(ends.join().unwrap());
+    });
+}
+
+/// What a list of [`Order`] was given, with the number of its run.
+type Given = (u64, Vec<(u64, &'static str)>);
+
+/// See `events/lane.rs`.
+#[test]
+fn a_turn_is_read_after_all_that_came_before_it_and_before_all_that_came_after_it() {
+    model("two lists of events", Some(3), || {
+        let lists = Arc::new((Order::new(), [(); 2].map(|()| Mutex::new(Given::default()))));
+        let told = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let write = |lists: &(Order, [Mutex<Given>; 2]), list: usize, turn: bool, what| {
+            let mut list = lists.1[list].lock().unwrap();
+            if let Some(run) = lists.0.begins(list.0, turn) {
+                list.0 = run;
+            }
+            let run = list.0;
+            list.1.push((run, what));
+        };
+        let first = {
+            let (lists, told) = (lists.clone(), told.clone());
+            thread::spawn(move || {
+                write(&lists, 0, false, "early");
+                told[0].store(1, Release);
+                if told[1].load(Acquire) == 1 {
+                    write(&lists, 0, false, "after the turn");
+                }
+            })
+        };
+        let second = {
+            let (lists, told) = (lists.clone(), told.clone());
+            thread::spawn(move || {
+                write(&lists, 1, false, "any time");
+                if told[0].load(Acquire) == 1 {
+                    write(&lists, 1, true, "turn");
+                    told[1].store(1, Release);
+                }
+            })
+        };
+        let read = || {
+            let mut all: Vec<_> = lists.1.iter().map(|list| list.lock().unwrap()).collect();
+            let mut found: Vec<_> = all.iter_mut().flat_map(|list| core::mem::take(&mut list.1)).collect();
+            // Of one run, a list has them in their order.
+            found.sort_by_key(|&(run, _)| run);
+            found.into_iter().map(|(_, what)| what)
+        };
+        let mut found: Vec<_> = read().collect();
+        first.join().unwrap();
+        second.join().unwrap();
+        found.extend(read());
+        let at = |what| found.iter().position(|found| *found == what);
+        if let Some(turn) = at("turn") {
+            assert!(at("early") < Some(turn) && at("any time") < Some(turn), "{found:?}");
+            assert!(at("after the turn").is_none_or(|after| turn < after), "{found:?}");
+        }
     });
 }

@@ -19,7 +19,7 @@ use allotment::device::{
     Submission, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
-use allotment::memory::blocks::BlockSize;
+use allotment::memory::blocks::{BlockSize, ManualTime, TimeSource};
 use allotment::memory::reports::{DriverCallStatistics, LeakHandler};
 use allotment::memory::{Dedicated, ExpectedLifetime, MappedBuffer, OwningAllocator};
 use allotment::upload::{
@@ -83,6 +83,8 @@ impl Scene {
         let device = SimulatedGpu::new(Profile::named(profile).unwrap());
         let mut desc = AllocatorDesc::default();
         (desc.algorithm, desc.on_leak) = (algorithm, LeakHandler::Ignore);
+        // Frames of this scene never end, so time would give blocks back that are empty between two of them.
+        desc.time = TimeSource::Manual(ManualTime::new());
         let allocator = Allocator::new(device.clone(), desc).unwrap();
         let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
         (desc.sizing, desc.algorithm) = (Some(BlockSize::Fixed(MIB)), algorithm);

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use super::generation::Chunks;
 use crate::device::{DescriptorHeapType, DescriptorHeapVisibility, ShaderVisibleHeapType};
-use crate::events::{DescriptorKind, Event, EventBatch, EventLog, EventSource, ObjectId};
+use crate::events::{DescriptorKind, Event, EventLane, EventLog, EventSource, ObjectId};
 use crate::memory::Name;
 use crate::sync::locked;
 
@@ -35,7 +35,7 @@ pub(super) struct HeapInfo {
 }
 
 impl HeapInfo {
-    pub(super) fn created(&self, texts: &mut EventBatch) -> Event {
+    pub(super) fn created(&self, texts: &mut EventLane) -> Event {
         let &Self { id: heap, kind, capacity, .. } = self;
         Event::DescriptorHeapCreated { heap, kind, capacity, name: texts.add_text(self.name.as_ref()) }
     }

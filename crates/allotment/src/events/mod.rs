@@ -53,7 +53,9 @@ mod batch;
 mod codes;
 mod event;
 mod kind;
+mod lane;
 mod log;
+mod order;
 mod packed;
 mod parts;
 mod subscription;
@@ -67,6 +69,7 @@ pub use event::{
     RequestedOptions, StackId, TextId,
 };
 pub use kind::EventKind;
+pub(crate) use lane::EventLane;
 pub(crate) use log::{Announcement, EventLog, EventSource};
 pub(crate) use parts::{Announces, Parts, lock_to_announce};
 pub use subscription::{AlreadySubscribed, EventSubscription, Marker, SubscriptionDesc};

@@ -12,6 +12,7 @@
 //!   call site                 tag 4 │ pool │ record,  text
 //!   activated, unbound        tag 5, 6 │ pool │ record
 //!   displaced                 tag 7 │ pool │ record,  by
+//!   a run begins              tag 8 │ number
 //!   anything else             tag 0, and an event in `others`
 //! ```
 //!
@@ -32,6 +33,8 @@ const CALL_SITE: u64 = 4;
 const ACTIVATED: u64 = 5;
 const UNBOUND: u64 = 6;
 const DISPLACED: u64 = 7;
+/// No event: what follows has a place among the events of other lists.
+const RUN: u64 = 8;
 
 /// The bits of a word's tag.
 const TAG_BITS: u32 = 4;
@@ -123,14 +126,15 @@ impl PackedEvents {
     pub(super) fn push_freed(&mut self, allocation: AllocationKey) {
         self.len += 1;
         if is_short(allocation) {
-            self.words.push(key_word(FREED, allocation));
+            self.words.push_all([key_word(FREED, allocation)]);
         } else {
             self.push_whole(Event::Freed { allocation });
         }
     }
 
     /// Adds [`Event::Allocated`].
-    #[inline]
+    // Else each field of the description is stored before it is packed.
+    #[inline(always)]
     pub(super) fn push_allocated(&mut self, is: &Allocated) {
         self.len += 1;
         // The block's id begins with its pool, as the allocation's does.
@@ -141,7 +145,7 @@ impl PackedEvents {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn pack_allocated(&mut self, is: &Allocated) {
         let (padded, texts) = (is.occupied != is.requested, !is.name.is_none() || !is.category.is_none());
         // Below 4 GiB, as nearly always.
@@ -183,20 +187,34 @@ impl PackedEvents {
         }
     }
 
-    /// Moves all events to the end of a list.
-    pub(super) fn unpack_into(&mut self, events: &mut Vec<Event>) {
-        events.reserve(self.len);
-        self.unpack_all(events);
-        self.clear();
+    /// Begins a run of events, by whose number they are ordered among those of other lists.
+    pub(super) fn push_run(&mut self, number: u64) {
+        self.words.push(number << TAG_BITS | RUN);
     }
 
-    fn unpack_all(&self, events: &mut Vec<Event>) {
-        let (mut words, mut others) = (self.words.iter().copied(), self.others.iter().copied());
-        while let Some(first) = words.next() {
+    /// Reads the events from the first one on.
+    pub(super) fn unpacker(&self) -> Unpacker<impl Iterator<Item = u64>, impl Iterator<Item = Event>> {
+        Unpacker { words: self.words.iter().copied(), others: self.others.iter().copied() }
+    }
+}
+
+/// Reads packed events.
+pub(super) struct Unpacker<W, O> {
+    words: W,
+    others: O,
+}
+
+impl<W: Iterator<Item = u64>, O: Iterator<Item = Event>> Unpacker<W, O> {
+    /// Moves events to the end of a list, up to the next run. Returns its number; `None` at the end.
+    pub(super) fn next_run(&mut self, events: &mut Vec<Event>) -> Option<u64> {
+        let Self { words, others } = self;
+        loop {
+            let first = words.next()?;
             let allocation = key_of(first);
             // Each event was pushed with all of its words, so none is missing.
             let mut next = || words.next().unwrap_or(0);
             events.push(match first & ((1 << TAG_BITS) - 1) {
+                RUN => return Some(first >> TAG_BITS),
                 FREED => Event::Freed { allocation },
                 RELEASED => Event::FreeRequested { allocation },
                 CALL_SITE => Event::CallSite { allocation, site: TextId(next() as u32) },
@@ -204,10 +222,7 @@ impl PackedEvents {
                 UNBOUND => Event::Unbound { resource: allocation },
                 DISPLACED => Event::Displaced { resource: allocation, by: AllocationKey(next()) },
                 ALLOCATED => Event::Allocated(unpack_allocated(allocation, next)),
-                _ => match others.next() {
-                    Some(event) => event,
-                    None => break,
-                },
+                _ => others.next()?,
             });
         }
     }
@@ -311,7 +326,8 @@ mod tests {
             for events in &batches {
                 events.iter().for_each(|event| packed.push(*event));
                 prop_assert_eq!(packed.len(), events.len());
-                packed.unpack_into(&mut unpacked);
+                prop_assert_eq!(packed.unpacker().next_run(&mut unpacked), None);
+                packed.clear();
                 prop_assert_eq!(packed.len(), 0);
             }
             prop_assert_eq!(unpacked, batches.concat());

@@ -7,6 +7,7 @@
 //!   shards     several instances of one structure, so that threads do not contend
 //!   inbox      words that threads leave to one that takes them, without a lock
 //!   first_thread   a value that the first thread which comes has alone
+//!   prefetch   asking for a cache line before it is written
 //!   spread     references to one value, with a count for each thread
 //!   present    a value that is read often and replaced seldom
 //!   sequence   a few words that are read together without a lock
@@ -16,6 +17,7 @@
 pub(crate) mod checked;
 pub(crate) mod first_thread;
 pub(crate) mod inbox;
+pub(crate) mod prefetch;
 pub(crate) mod present;
 pub(crate) mod sequence;
 pub(crate) mod shards;
@@ -25,7 +27,7 @@ mod turns;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-pub(crate) use try_lock::{TryLock, TryLockGuard};
+pub(crate) use try_lock::TryLockGuard;
 pub(crate) use turns::{TurnMutex, contended_lately};
 
 /// What [`locked`] locks.

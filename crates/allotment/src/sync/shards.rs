@@ -12,6 +12,7 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::time::Duration;
 
 use super::checked::{AtomicUsize, fence, spin_loop, yield_now};
 use super::try_lock::{TryLock, TryLockGuard};
@@ -61,6 +62,12 @@ impl<T> Shards<T> {
         Self { shards, used: AtomicUsize::new(0) }
     }
 
+    /// Creates as many shards as [`new`](Self::new) does, of their indices, all [used](Self::all_used).
+    pub(crate) fn numbered(make: impl FnMut(usize) -> T) -> Self {
+        let shards = (0..most_threads()).map(make).map(|value| CachePadded(TryLock::new(value))).collect();
+        Self { shards, used: AtomicUsize::new(0) }.all_used()
+    }
+
     /// Marks all shards as taken before, so that whoever visits each of them misses none that a thread takes for the
     /// first time meanwhile.
     pub(crate) fn all_used(self) -> Self {
@@ -73,6 +80,16 @@ impl<T> Shards<T> {
     pub(crate) fn any(&self) -> TryLockGuard<'_, T> {
         let preferred = preferred() & (self.shards.len() - 1);
         self.known(preferred).unwrap_or_else(|| self.any_other(preferred).1)
+    }
+
+    /// Locks a shard as [`any`](Self::any) does. Returns also whether it is another one than the thread's preferred one.
+    #[inline]
+    pub(crate) fn any_or_other(&self) -> (TryLockGuard<'_, T>, bool) {
+        let preferred = preferred() & (self.shards.len() - 1);
+        match self.known(preferred) {
+            Some(guard) => (guard, false),
+            None => (self.any_other(preferred).1, true),
+        }
     }
 
     /// Locks a shard: the first one, until the thread has found it taken; then the next, and so on. For shards that cost much
@@ -102,7 +119,7 @@ impl<T> Shards<T> {
     /// Locks the preferred shard, or the next that is free. Returns which.
     #[cold]
     fn any_other(&self, preferred: usize) -> (usize, TryLockGuard<'_, T>) {
-        let mut tries = 0;
+        let mut tries = 0_u32;
         loop {
             for i in 0..self.shards.len() {
                 let at = (preferred + i) & (self.shards.len() - 1);
@@ -117,14 +134,14 @@ impl<T> Shards<T> {
                 }
             }
             tries += 1;
-            if tries % PATIENCE == 0 { yield_now() } else { spin_loop() }
+            pause(tries);
         }
     }
 
     /// Locks all shards that were ever taken, one after the other.
     pub(crate) fn each(&self) -> impl Iterator<Item = TryLockGuard<'_, T>> {
         self.shards[..self.used.load(Relaxed)].iter().map(|shard| {
-            let mut tries = 0;
+            let mut tries = 0_u32;
             loop {
                 // A load disturbs the holder less than an exchange does; but the model checker may show an old
                 // value forever to a thread that only loads.
@@ -135,9 +152,19 @@ impl<T> Shards<T> {
                 }
                 tries += 1;
                 // The model checker must be told to run another thread, or this loop does not end.
-                if cfg!(allotment_loom) || tries % PATIENCE == 0 { yield_now() } else { spin_loop() }
+                if cfg!(allotment_loom) { yield_now() } else { pause(tries) }
             }
         })
+    }
+}
+
+/// Waits a moment for the holder of a lock.
+fn pause(tries: u32) {
+    match tries {
+        _ if tries % PATIENCE != 0 => spin_loop(),
+        _ if tries < 16 * PATIENCE || cfg!(allotment_loom) => yield_now(),
+        // The holder does not run. If this thread has a higher priority, yielding alone may not let it.
+        _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }
 

@@ -7,7 +7,7 @@
 //! - A resource is announced after its memory, in the same epoch. It keeps the memory, and so it leaves before that is freed.
 
 use crate::device::ResourceKind;
-use crate::events::{AllocationKey, BoundResource, Event, EventBatch, EventLog, EventSource};
+use crate::events::{AllocationKey, BoundResource, Event, EventLane, EventLog, EventSource};
 use crate::memory::pool::Label;
 
 /// Where the placed resources of an allocator write their events.
@@ -28,7 +28,7 @@ pub(super) struct Described<'a> {
 }
 
 impl Described<'_> {
-    fn event(&self, resource: AllocationKey, texts: &mut EventBatch) -> Event {
+    fn event(&self, resource: AllocationKey, texts: &mut EventLane) -> Event {
         let &Self { memory, offset, size, kind, active, label } = self;
         Event::Bound(BoundResource {
             resource,

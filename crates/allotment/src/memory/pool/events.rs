@@ -20,7 +20,7 @@ use allotment_suballoc::Alignment;
 use super::{Label, PoolSlot, PoolState, RoundedRequest, Rules};
 use crate::device::{Device, MemoryTypeIndex, MemoryTypeMask, OwnedMemory, Priority};
 use crate::events::{
-    Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource,
+    Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventLane, EventLog, EventSource,
     Placement, PoolId, RefusedRequest, RequestedOptions, TextId,
 };
 use crate::memory::block_set::Role;
@@ -214,7 +214,7 @@ impl<D: Device> PoolState<D> {
         &self,
         slot: &PoolSlot<D>,
         record: u32,
-        mut emit: impl FnMut(&mut dyn FnMut(&mut EventBatch) -> Event),
+        mut emit: impl FnMut(&mut dyn FnMut(&mut EventLane) -> Event),
     ) {
         let Some(allocated) = self.allocated_event(slot, record, None, Placement::Existing, false) else {
             return;
@@ -254,7 +254,8 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Describes an allocation, without its texts.
-    #[inline]
+    // Else the description is stored and loaded field by field, which takes as long as to pack it.
+    #[inline(always)]
     fn allocated_event(
         &self,
         slot: &PoolSlot<D>,
@@ -302,7 +303,7 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn write_allocated(
         &mut self,
         slot: &PoolSlot<D>,
@@ -385,7 +386,7 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn write_freed(&mut self, record: u32) {
         let events = &mut self.events;
         if events.is_heard(record) {
@@ -526,7 +527,7 @@ pub(crate) fn refused_request(request: &AllocationRequest<'_>) -> RefusedRequest
     }
 }
 
-fn with_label(mut allocated: Allocated, label: &Label, texts: &mut EventBatch) -> Allocated {
+fn with_label(mut allocated: Allocated, label: &Label, texts: &mut EventLane) -> Allocated {
     allocated.name = texts.add_text(label.name.as_ref());
     allocated.category = texts.add_static(label.category);
     allocated.user_data = label.user_data;
