@@ -9,6 +9,7 @@ mod program;
 use allotment_trace::export::{Export, Format};
 use allotment_trace::import;
 use allotment_trace::recording::{BlockKind, Recording, State};
+use ash::vk;
 use serde_json::Value;
 
 use crate::vulkan::Gpu;
@@ -20,6 +21,17 @@ fn state_of(recording: &Recording) -> State {
     state
 }
 
+/// Returns the usage flags that words say, of those that the program uses.
+fn usage_of(words: &str) -> u64 {
+    let flag = |word| match word {
+        "transfer destination" => 0x2, // of buffers and of images
+        "sampled" => u64::from(vk::ImageUsageFlags::SAMPLED.as_raw()),
+        "vertex buffer" => u64::from(vk::BufferUsageFlags::VERTEX_BUFFER.as_raw()),
+        other => panic!("{other} is no usage of the program"),
+    };
+    words.split(", ").map(flag).sum()
+}
+
 /// Returns the blocks that have allocations, sorted, as [`Program::objects`] does.
 fn objects(recording: &Recording, state: &State) -> Vec<Object> {
     let blocks = state.blocks.values().filter(|block| !block.allocations.is_empty());
@@ -28,9 +40,7 @@ fn objects(recording: &Recording, state: &State) -> Vec<Object> {
             let allocations = block.allocations.iter().map(|(_, key)| {
                 let is = &state.allocations[key].is;
                 assert_eq!(is.requested, is.occupied, "VMA's dumps do not say what was requested");
-                let usage = recording.text(is.category).map_or(0, |text| {
-                    u64::from_str_radix(text.strip_prefix("usage 0x").unwrap(), 16).unwrap()
-                });
+                let usage = recording.text(is.category).map_or(0, usage_of);
                 Described {
                     offset: is.offset,
                     size: is.occupied,
