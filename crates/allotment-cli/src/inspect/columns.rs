@@ -28,7 +28,11 @@ pub(super) fn shorten(text: &str, columns: usize) -> String {
     let is_path = text.contains(['/', '\\']) && !text.contains(' ');
     let head = if is_path { 0 } else { columns.saturating_sub(1) / 3 };
     let tail = columns.saturating_sub(1 + head);
-    let (begin, end) = (taken(text.chars(), head), text.len() - taken(text.chars().rev(), tail));
+    let (begin, mut end) = (taken(text.chars(), head), text.len() - taken(text.chars().rev(), tail));
+    if is_path {
+        // A whole folder, or none.
+        end += text[end..].find(['/', '\\']).unwrap_or(0);
+    }
     format!("{}…{}", &text[..begin], &text[end..])
 }
 
