@@ -84,6 +84,13 @@ impl Tree<'_> {
     }
 }
 
+impl Tree<'_> {
+    /// Counts the next value of a vector, which begins with room for four.
+    fn charge_next<T, E: Error>(self, len: usize) -> Result<(), E> {
+        self.charge(if len == 0 { 2 * size_of::<T>() + 8 } else { size_of::<T>() })
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Json<'de>;
 
@@ -131,7 +138,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json<'de>, A::Error> {
         let mut found = Vec::new();
         while let Some(value) = list.next_element_seed(self)? {
-            self.charge(size_of::<Json<'_>>())?;
+            self.charge_next::<Json<'_>, _>(found.len())?;
             found.push(value);
         }
         Ok(Json::List(found))
@@ -141,7 +148,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut found = Vec::new();
         while let Some(key) = map.next_key_seed(Key)? {
             let value = map.next_value_seed(self)?;
-            self.charge(size_of::<Member<'_>>())?;
+            self.charge_next::<Member<'_>, _>(found.len())?;
             found.push((key, value));
         }
         Ok(Json::Object(found))

@@ -461,3 +461,35 @@ fn resources_of_direct3d_12_that_cannot_be_placed_are_left_out_and_told() {
     let recording = import(&[failed]);
     assert!(matches!(recording.events[..], [Event::Refused { reason: RefusalReason::OutOfMemory, .. }]));
 }
+
+#[test]
+fn a_heap_of_direct3d_12_ends_with_its_last_resource_also_where_its_handle_is_used_again() {
+    let calls = direct3d12();
+    let [first, placed] = [&calls[1], &calls[4]];
+    let released = |kind, handle| method((kind, handle), "Release", "0", "{}");
+    let mut lines = vec![
+        first.clone(),
+        calls[3].clone(),
+        placed.clone(),
+        released("ID3D12Heap", 10),
+        first.clone(),
+        released("ID3D12Resource", 20),
+    ];
+    let recording = import(&lines);
+    assert_eq!(recording.unread, []);
+    assert_eq!(applied(&recording).blocks.len(), 1, "of two heaps of one handle the second one is left");
+    lines.push(released("ID3D12Heap", 10));
+    assert_eq!(applied(&import(&lines)).blocks.len(), 0);
+}
+
+#[test]
+fn a_call_that_asks_whether_a_heap_or_a_resource_could_be_created_creates_none() {
+    let calls = direct3d12();
+    let ask = |call: &str, pointer: &str, handle: u64| {
+        call.replace(&format!("\"{pointer}\":{handle}"), &format!("\"{pointer}\":null"))
+            .replace("S_OK", "S_FALSE")
+    };
+    let lines = [calls[3].clone(), ask(&calls[1], "ppvHeap", 10), ask(&calls[6], "ppvResource", 30)];
+    let recording = import(&lines);
+    assert_eq!(applied(&recording).blocks.len(), 0);
+}

@@ -9,7 +9,7 @@ use super::{Event, StackId, TextId};
 
 /// Events in their order, and the texts that they name.
 ///
-/// A reader uses one batch again and again, so that reading allocates no host memory once the batch is large enough.
+/// A reader uses one batch again and again, so that reading allocates hardly any host memory once the batch is large enough.
 /// Texts are of their batch only: the same number is another text in the next one.
 ///
 /// ```

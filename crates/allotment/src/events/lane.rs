@@ -75,7 +75,7 @@ impl AllLanes<'_> {
     }
 
     /// Adds an event after all others.
-    pub(super) fn push(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: Event) {
         if let Some(lane) = self.lanes.first_mut() {
             lane.begin(self.order, true);
             lane.push(event);
@@ -83,7 +83,8 @@ impl AllLanes<'_> {
     }
 }
 
-/// Returns true for events about one allocation, which no event of another pool or part is about.
+/// Returns true for events about one allocation, which no event of another pool or part is about. Where the bytes of an
+/// allocation are another shard's, its free is a turn all the same.
 const fn belongs_to_pool(event: &Event) -> bool {
     matches!(
         event,
@@ -92,6 +93,8 @@ const fn belongs_to_pool(event: &Event) -> bool {
             | Event::CallSite { .. }
             | Event::Stack { .. }
             | Event::Labelled { .. }
+            | Event::Movable { .. }
+            | Event::Mapped { .. }
             | Event::FreeRequested { .. }
             | Event::Freed { .. }
     )
@@ -174,7 +177,7 @@ impl EventLane {
 
     /// Adds an event, packed.
     #[inline]
-    pub(super) fn push(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: Event) {
         self.packed.push(event);
     }
 

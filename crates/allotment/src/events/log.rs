@@ -96,20 +96,22 @@ impl Waiting {
         self.count.store(0, Ordering::Relaxed);
         self.limit.store(limit, Ordering::Relaxed);
         self.wake_at.store((limit / 8).clamp(1, WAKE_AT), Ordering::Relaxed);
-        // A few percent of the limit, whatever that is.
-        let grain = (limit / 64).clamp(1, MOST_COUNTED);
+        // Of all lanes, of which there are 16 at most, a few percent of the limit, whatever that is.
+        let grain = (limit / 1024).clamp(1, MOST_COUNTED);
         self.grain.store(1 << grain.ilog2(), Ordering::Relaxed);
     }
 
     /// Counts an event that was written to a lane, which is locked.
     #[inline]
-    fn note(&self, lane: &EventLane) -> Next {
+    fn note(&self, lane: &EventLane, order: &Order) -> Next {
         let grain = self.grain.load(Ordering::Relaxed);
-        if lane.len() & (grain - 1) == 0 { self.count(grain) } else { Next::Nothing }
+        if lane.len() & (grain - 1) == 0 { self.count(grain, order) } else { Next::Nothing }
     }
 
     #[cold]
-    fn count(&self, grain: usize) -> Next {
+    fn count(&self, grain: usize, order: &Order) -> Next {
+        // So that what threads do in pools of their own is read in any order within so many events alone.
+        order.advance();
         let before = self.count.fetch_add(grain, Ordering::Relaxed);
         let wake_at = self.wake_at.load(Ordering::Relaxed);
         if before + grain > self.limit.load(Ordering::Relaxed) {
@@ -227,7 +229,7 @@ impl EventLog {
         let turn = elsewhere || lane.index() != part.lane;
         part.lane = lane.index();
         pack(&mut lane, lanes.order(), turn);
-        let next = self.0.waiting.note(&lane);
+        let next = self.0.waiting.note(&lane, lanes.order());
         drop(lane);
         match next {
             Next::Nothing => {}
@@ -269,7 +271,7 @@ impl EventLog {
         let (mut lane, _) = lanes.lock();
         if epoch(self.epoch()) {
             lane.push_made(lanes.order(), true, event);
-            let next = self.0.waiting.note(&lane);
+            let next = self.0.waiting.note(&lane, lanes.order());
             drop(lane);
             if next == Next::Wake {
                 self.wake();
@@ -362,6 +364,11 @@ impl EventSource {
     /// Returns true if the part has announced its state in an epoch, which is 0 where nobody reads.
     pub(crate) fn is_announced_in(&self, epoch: u64) -> bool {
         epoch != 0 && self.part.epoch == epoch
+    }
+
+    /// Makes the next event a turn, whatever it is: see the [order](super::order).
+    pub(crate) fn next_is_turn(&mut self) {
+        self.part.lane = usize::MAX;
     }
 
     /// Writes an event, if there is a reader. One branch where there is none.

@@ -88,7 +88,10 @@ impl<T> Shards<T> {
         let preferred = preferred() & (self.shards.len() - 1);
         match self.known(preferred) {
             Some(guard) => (guard, false),
-            None => (self.any_other(preferred).1, true),
+            None => {
+                let (at, guard) = self.any_other(preferred);
+                (guard, at != preferred)
+            }
         }
     }
 

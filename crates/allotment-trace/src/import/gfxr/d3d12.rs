@@ -91,6 +91,7 @@ pub(super) struct Direct3D12 {
     /// A call of Direct3D 12 was there.
     used: bool,
     objects: HashMap<u64, Live>,
+    heaps: HashMap<BlockId, Heap>,
     /// Size and alignment, by description.
     sizes: HashMap<String, (u64, Alignment)>,
     /// By fence and value: the queue, and how many submissions there were before the signal.
@@ -105,7 +106,7 @@ pub(super) struct Direct3D12 {
 
 /// A heap or a resource.
 enum Live {
-    Heap { block: BlockId, size: u64, placed: u64, released: bool },
+    Heap(BlockId),
     Resource { allocation: AllocationKey, category: TextId, maps: u32, memory: Memory },
 }
 
@@ -113,8 +114,15 @@ enum Live {
 enum Memory {
     /// A block of its own.
     Committed(BlockId),
-    /// The heap with a handle.
-    Placed(u64),
+    /// That of a heap, whose handle may be another's by now.
+    Placed(BlockId),
+}
+
+/// A heap that exists, or had resources placed in it when it was released.
+struct Heap {
+    size: u64,
+    placed: u64,
+    released: bool,
 }
 
 #[derive(Deserialize)]
@@ -394,7 +402,10 @@ impl Direct3D12 {
                     let local = args.group.ends_with("GROUP_LOCAL") || args.group == "0";
                     let heap = MemoryHeapIndex(u8::from(local && !self.uma));
                     let (usage, budget) = (info.current_usage.0, info.budget.0);
-                    builder.push(Event::Budget { heap, usage, budget })?;
+                    // A GPU without memory of its own has one heap, the local one.
+                    if local || !self.uma {
+                        builder.push(Event::Budget { heap, usage, budget })?;
+                    }
                 }
             }
             _ => {}
@@ -473,13 +484,18 @@ impl Direct3D12 {
         if call.failed() {
             return Self::refused(call, size, builder);
         }
+        if args.ppv_heap.0 == 0 {
+            // The program asked whether it could.
+            return Ok(());
+        }
         self.released(args.ppv_heap.0, builder)?;
         let (pool, memory_type) = self.pool(&args.p_desc.properties, builder)?;
         let block = builder.new_block();
         let kind = BlockKind::Shared;
         builder.push(Event::BlockAllocated { block, pool, memory_type, kind, size })?;
         builder.budget.charge(OBJECT_BYTES)?;
-        self.objects.insert(args.ppv_heap.0, Live::Heap { block, size, placed: 0, released: false });
+        self.objects.insert(args.ppv_heap.0, Live::Heap(block));
+        self.heaps.insert(block, Heap { size, placed: 0, released: false });
         Ok(())
     }
 
@@ -498,6 +514,10 @@ impl Direct3D12 {
         if call.failed() {
             return Self::refused(call, found.map_or(0, |(size, _)| size), builder);
         }
+        if args.resource.0 == 0 {
+            // The program asked whether it could.
+            return Ok(());
+        }
         // A capture that was cut can lack the end of the resource that had this handle.
         self.released(args.resource.0, builder)?;
         let Some((size, alignment)) = found else {
@@ -506,17 +526,21 @@ impl Direct3D12 {
             return Ok(builder.unread(UnreadKind::NotUnderstood, 1, text)?);
         };
         let (block, offset, memory) = if placed {
-            let Some(Live::Heap { block, size: whole, placed, .. }) = self.objects.get_mut(&args.heap.0)
-            else {
+            let block = match self.objects.get(&args.heap.0) {
+                Some(&Live::Heap(block)) => Some(block),
+                _ => None,
+            };
+            let heap = block.and_then(|block| Some((block, self.heaps.get_mut(&block)?)));
+            let Some((block, heap)) = heap else {
                 let text = "a resource was placed in a heap that was not created, and is left out";
                 return Ok(builder.unread(UnreadKind::Contradicts, 1, text)?);
             };
-            if args.offset.0.checked_add(size).is_none_or(|end| end > *whole) {
+            if args.offset.0.checked_add(size).is_none_or(|end| end > heap.size) {
                 let text = "a resource was placed beyond its heap, and is left out";
                 return Ok(builder.unread(UnreadKind::Contradicts, 1, text)?);
             }
-            *placed += 1;
-            (*block, args.offset.0, Memory::Placed(args.heap.0))
+            heap.placed += 1;
+            (block, args.offset.0, Memory::Placed(block))
         } else {
             let (pool, memory_type) = self.pool(&args.properties, builder)?;
             let block = builder.new_block();
@@ -576,38 +600,33 @@ impl Direct3D12 {
         Ok(())
     }
 
-    /// The last reference to an object was released.
+    /// The last reference to an object was released, or its handle is another's from now on.
     fn released(&mut self, handle: u64, builder: &mut Builder<'_>) -> Result<(), CallError> {
-        match self.objects.get_mut(&handle) {
-            Some(Live::Heap { placed, released, .. }) if *placed > 0 => {
-                *released = true;
-                return Ok(());
-            }
-            Some(_) => {}
-            None => return Ok(()),
-        }
+        let Some(object) = self.objects.remove(&handle) else { return Ok(()) };
         builder.budget.refund(OBJECT_BYTES);
-        match self.objects.remove(&handle) {
-            Some(Live::Heap { block, .. }) => builder.push(Event::BlockFreed { block })?,
-            Some(Live::Resource { allocation, memory, .. }) => {
+        match object {
+            Live::Heap(block) => {
+                self.heaps.entry(block).and_modify(|heap| heap.released = true);
+                self.freed_if_unused(block, builder)
+            }
+            Live::Resource { allocation, memory, .. } => {
                 builder.push(Event::Freed { allocation })?;
                 match memory {
-                    Memory::Committed(block) => builder.push(Event::BlockFreed { block })?,
-                    Memory::Placed(heap) => {
-                        let Some(Live::Heap { block, placed, released, .. }) = self.objects.get_mut(&heap)
-                        else {
-                            return Ok(());
-                        };
-                        *placed -= 1;
-                        if *placed == 0 && *released {
-                            builder.push(Event::BlockFreed { block: *block })?;
-                            builder.budget.refund(OBJECT_BYTES);
-                            self.objects.remove(&heap);
-                        }
+                    Memory::Committed(block) => Ok(builder.push(Event::BlockFreed { block })?),
+                    Memory::Placed(block) => {
+                        self.heaps.entry(block).and_modify(|heap| heap.placed -= 1);
+                        self.freed_if_unused(block, builder)
                     }
                 }
             }
-            None => {}
+        }
+    }
+
+    /// Ends a heap that was released, unless resources are placed in it.
+    fn freed_if_unused(&mut self, block: BlockId, builder: &mut Builder<'_>) -> Result<(), CallError> {
+        if self.heaps.get(&block).is_some_and(|heap| heap.released && heap.placed == 0) {
+            self.heaps.remove(&block);
+            builder.push(Event::BlockFreed { block })?;
         }
         Ok(())
     }

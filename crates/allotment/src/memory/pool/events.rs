@@ -319,20 +319,24 @@ impl<D: Device> PoolState<D> {
         };
         let options = request.options;
         allocated.user_data = options.user_data;
-        self.events.source.emit_by(|batch| {
-            allocated.name = batch.add_text(options.name.as_ref());
-            allocated.category = batch.add_static(options.category);
-            batch.push_allocated(&allocated);
-        });
         let mut asked = asked(request);
         // Which blocks serve it does not depend on that; what is freed for a new one does.
         asked.last_heap &= allocated_memory(placement);
         // Whichever path found it.
         asked.skips_quick_lists &= placement != Placement::ReusedRange;
-        if asked != RequestedOptions::default() {
-            let allocation = allocated.allocation;
-            self.events.source.emit(|_| Event::Requested { allocation, options: asked });
+        if allocated_memory(placement) {
+            // No other shard had room: a replay must not see first what others freed later.
+            self.events.source.next_is_turn();
         }
+        self.events.source.emit_by(|batch| {
+            allocated.name = batch.add_text(options.name.as_ref());
+            allocated.category = batch.add_static(options.category);
+            batch.push_allocated(&allocated);
+            // Next to it, where a replay looks for it.
+            if asked != RequestedOptions::default() {
+                batch.push(Event::Requested { allocation: allocated.allocation, options: asked });
+            }
+        });
     }
 
     /// Writes an event about the pool.
@@ -384,6 +388,13 @@ impl<D: Device> PoolState<D> {
         if self.events.source.is_read() {
             self.write_freed(record);
         }
+    }
+
+    /// Writes that an allocation was freed whose range is in a block of another shard, or may be: what is allocated there comes
+    /// after it.
+    pub(super) fn emit_freed_elsewhere(&mut self, record: u32) {
+        self.events.source.next_is_turn();
+        self.emit_freed(record);
     }
 
     #[inline(never)]

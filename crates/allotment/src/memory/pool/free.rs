@@ -99,7 +99,7 @@ impl<D: Device> PoolSlot<D> {
         }
         let Some(ended) = state.end(self, record) else { return AfterFree::Nothing };
         if u32::from(ended.home()) != state.shard {
-            state.emit_freed(record);
+            state.emit_freed_elsewhere(record);
             return AfterFree::Elsewhere(state.shards.index(ended.home()), ended);
         }
         let now = state.pass_time_before(&ended, now);
@@ -221,7 +221,7 @@ impl<D: Device> PoolState<D> {
             if u32::from(ended.home()) == self.shard {
                 memory.extend(self.free(slot, ended).memory);
             } else {
-                self.emit_freed(record);
+                self.emit_freed_elsewhere(record);
                 elsewhere.push(ended);
             }
         }

@@ -350,7 +350,7 @@ impl<D: Device> TwoShards<'_, D> {
         });
         state.emit_exchanged(record, reservation);
         let (state, _) = self.other();
-        state.emit_freed(reserved);
+        state.emit_freed_elsewhere(reserved);
         // The record that ended had B; the range to free is A. The sizes are A's as well, which as dedicated memory may
         // be larger than B.
         let ended = ended.with_range(old.range, old.sizes);
