@@ -114,7 +114,7 @@ impl Rule {
     fn unread(unread: &[Unread], accepted: &[Accepted]) -> Self {
         let sum = |is_accepted: bool| {
             let of_kind = |it: &&Unread| accepted.iter().any(|accepted| accepted.has(it.kind)) == is_accepted;
-            unread.iter().filter(of_kind).fold(0, |sum: u64, it| sum.saturating_add(it.count))
+            unread.iter().filter(of_kind).fold(0, |sum: u64, it| sum.saturating_add(it.count.max(1)))
         };
         let (found, accepted) = (sum(false), sum(true));
         let about = match (found, accepted) {

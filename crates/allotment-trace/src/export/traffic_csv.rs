@@ -12,8 +12,8 @@ use allotment::ResourceKind;
 
 use super::text::{Field, Text};
 use super::{Export, is_reservation};
-use crate::recording::{AllocationKey, Event, State};
-use crate::{HEADER, MAX_ALIGNMENT, MAX_SIZE};
+use crate::recording::{Allocated, AllocationKey, Api, Event, Library, State};
+use crate::{HEADER, MAX_ALIGNMENT, MAX_SIZE, usage_flags};
 
 /// Bytes of a name that are written: doubled quotation marks and the other fields fit a line with it.
 const MAX_NAME_BYTES: usize = 16 << 10;
@@ -67,7 +67,9 @@ fn write_lines<W: io::Write>(
                     ResourceKind::LinearImage | ResourceKind::OptimalImage => "image",
                     ResourceKind::Buffer | ResourceKind::Unknown => "buffer",
                 };
-                let name = name(export.recording.text(is.name).unwrap_or_default());
+                let text = |text| export.recording.text(text).unwrap_or_default();
+                let usage = usage(export, &is);
+                let name = usage.map_or_else(|| name(text(is.name)), |flags| flags.to_string());
                 writeln!(out, "a,{next_id},{size},{alignment},{kind},{}", Field(&name))?;
                 live.insert(is.allocation, Written { id: next_id, size });
                 next_id += 1;
@@ -87,6 +89,16 @@ fn write_lines<W: io::Write>(
         }
     }
     Ok(())
+}
+
+/// Returns the usage flags of a buffer whose recording has them in words: by the number, a replay chooses its memory.
+fn usage(export: &Export<'_>, is: &Allocated) -> Option<u32> {
+    let (recording, header) = (export.recording, &export.recording.header);
+    let text = |text| usage_flags::from_text(header.api, is.kind, recording.text(text)?);
+    let has_words = header.api == Api::Vulkan && header.library != Library::Allotment;
+    let flags = || text(is.name).or_else(|| text(is.category));
+    let flags = if has_words && is.kind == ResourceKind::Buffer { flags()? } else { return None };
+    u32::try_from(flags).ok()
 }
 
 /// Returns a name as the format has it: in one line, of limited length, and no number that it would take for more usage

@@ -281,7 +281,7 @@ impl Whole {
     /// Compares what the end says with what was read.
     fn end(&self, payload: &[u8]) -> Result<(), DamageKind> {
         let events = payload.last_chunk().map(|&events| u64::from_le_bytes(events));
-        if events.is_none_or(|events| events == self.next_event) {
+        if events.is_some_and(|events| events == self.next_event) {
             Ok(())
         } else {
             Err(DamageKind::Contents("events are missing before the end"))

@@ -27,7 +27,7 @@ pub(super) fn read(payload: &[u8], all: &mut Vec<Unread>) -> Result<(), Wrong> {
             return Err("it says of more than 1024 things that they were not read");
         }
         let kind = codes::unread(input.byte()?);
-        all.push(Unread { kind, count: input.number()?, text: input.text()?.to_owned() });
+        all.push(Unread { kind, count: input.number()?.max(1), text: input.text()?.to_owned() });
     }
     Ok(())
 }

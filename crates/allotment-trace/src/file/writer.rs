@@ -142,9 +142,13 @@ impl<W: Write + Seek> RecordingWriter<W> {
     /// If they cannot be written, or `W` cannot go back, as a pipe.
     pub fn flush_in_place(&mut self) -> io::Result<()> {
         let before = self.composer.sink.place();
-        self.composer.preview()?;
-        self.composer.sink.to.flush()?;
-        self.composer.sink.go_back(before)
+        self.composer.sink.composed = Some(Vec::new());
+        let made = self.composer.preview();
+        let sink = &mut self.composer.sink;
+        let bytes = sink.composed.take().unwrap_or_default();
+        sink.return_to(before);
+        made?;
+        sink.write_ahead(bytes)
     }
 }
 
@@ -198,15 +202,34 @@ pub(crate) struct FileSink<W> {
     offset: u64,
     index: Vec<Entry>,
     summary: Summary,
+    /// Where chunks go that are to be written in place, instead of to the file.
+    composed: Option<Vec<u8>>,
+    /// What stands behind the offset: chunks that were written in place, and will be written again with more events.
+    ahead: Vec<u8>,
 }
 
 impl<W: Write + Seek> FileSink<W> {
-    /// Goes back to a place, where what comes next is written over what was written since.
-    fn go_back(&mut self, Place { offset, entries, summary }: Place) -> io::Result<()> {
-        let back = i64::try_from(self.offset - offset).map_err(io::Error::other)?;
-        self.to.seek(SeekFrom::Current(-back))?;
-        self.index.truncate(entries);
-        (self.offset, self.summary) = (offset, summary);
+    /// Writes chunks behind the offset, over those that were written there before.
+    fn write_ahead(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let kept = self.ahead.len();
+        if bytes == self.ahead {
+            return Ok(());
+        }
+        let seek = |to: &mut W, by: usize, sign: i64| {
+            let by = i64::try_from(by).map_err(io::Error::other)?;
+            to.seek(SeekFrom::Current(sign * by)).map(drop)
+        };
+        // What is longer now first: where the disk is full, the chunks before are left whole.
+        if let Some(rest) = bytes.get(kept..) {
+            seek(&mut self.to, kept, 1)?;
+            self.to.write_all(rest)?;
+            seek(&mut self.to, bytes.len(), -1)?;
+        }
+        let front = &bytes[..kept.min(bytes.len())];
+        self.to.write_all(front)?;
+        seek(&mut self.to, front.len(), -1)?;
+        self.to.flush()?;
+        self.ahead = bytes;
         Ok(())
     }
 }
@@ -231,7 +254,20 @@ pub(super) struct Entry {
 impl<W: Write> FileSink<W> {
     pub(crate) fn new(mut to: W, header: &Header) -> io::Result<Self> {
         let offset = write_beginning(&mut to, header)?;
-        Ok(Self { to, offset, index: Vec::new(), summary: Summary::default() })
+        Ok(Self {
+            to,
+            offset,
+            index: Vec::new(),
+            summary: Summary::default(),
+            composed: None,
+            ahead: Vec::new(),
+        })
+    }
+
+    /// Forgets the chunks since a place.
+    fn return_to(&mut self, Place { offset, entries, summary }: Place) {
+        self.index.truncate(entries);
+        (self.offset, self.summary) = (offset, summary);
     }
 
     fn place(&self) -> Place {
@@ -280,7 +316,14 @@ impl<W: Write> ChunkSink for FileSink<W> {
             self.index.push(Entry { kind, offset: self.offset, start });
         }
         self.summary.snapshots += u64::from(begins_snapshot);
-        self.offset += chunk::write(&mut self.to, kind, payload)?;
+        self.offset += match &mut self.composed {
+            Some(bytes) => chunk::write(bytes, kind, payload)?,
+            None => {
+                // It is written over what was ahead.
+                self.ahead.clear();
+                chunk::write(&mut self.to, kind, payload)?
+            }
+        };
         Ok(())
     }
 }

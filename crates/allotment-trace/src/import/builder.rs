@@ -110,8 +110,11 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         if all.len() >= MOST_UNREAD {
-            // Of the last kind of text: that there are more.
-            all[MOST_UNREAD - 1].count = all[MOST_UNREAD - 1].count.saturating_add(count);
+            // One for each kind: what is accepted of one kind says nothing of another.
+            match all[MOST_UNREAD..].iter_mut().find(|others| others.kind == kind) {
+                Some(others) => others.count = others.count.saturating_add(count),
+                None => all.push(Unread { kind, count: count.max(1), text: "and others".to_owned() }),
+            }
             return Ok(());
         }
         self.budget.charge(3 * text.len() + TEXT_BYTES)?;

@@ -139,10 +139,14 @@ impl Recorder {
     /// Nothing has changed then.
     pub fn to_file(of: &impl Observed, path: impl AsRef<Path>) -> Result<Self, RecordError> {
         let path = path.as_ref();
-        let created = OutputFile::new(path).and_then(|output| output.create());
-        let (file, unnamed) = created.map_err(|error| RecordError::create(path, error))?;
-        // Of a pipe, what was written cannot be written again with more events.
-        let in_place = (&file).stream_position().is_ok();
+        let created = OutputFile::new(path).and_then(|output| {
+            let special = output.special().is_some();
+            output.create().map(|created| (created, special))
+        });
+        let ((file, unnamed), special) = created.map_err(|error| RecordError::create(path, error))?;
+        // What was written to a pipe, or at the end of a file that the program has open, cannot be written again with more
+        // events.
+        let in_place = !special && (&file).stream_position().is_ok();
         let begun = RecordingWriter::new(file, &of.header(), &WriterDesc::default());
         let writer = begun.map(Box::new);
         let writer = writer.map_err(|error| RecordError::Write { path: path.to_owned(), error })?;

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// How old events become before they are written to the file: what the sudden end of a program can cost.
 const FLUSH_EVERY: Duration = Duration::from_millis(80);
 
+/// The same where chunks cannot be written in place: each ends one, and a file has so many that its index fits.
+const FLUSH_PIPE_EVERY: Duration = Duration::from_secs(1);
+
 /// A request to the thread.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -68,6 +71,13 @@ impl TakesEvents for Target {
 }
 
 impl Target {
+    const fn flush_every(&self) -> Duration {
+        match self {
+            Self::File { in_place: false, .. } => FLUSH_PIPE_EVERY,
+            _ => FLUSH_EVERY,
+        }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::File { writer, in_place: true, .. } => writer.flush_in_place(),
@@ -117,7 +127,7 @@ impl Worker {
         loop {
             let alive = events.wait(&mut self.intake.batch, PATIENCE);
             self.record()?;
-            if flushed.elapsed() >= FLUSH_EVERY {
+            if flushed.elapsed() >= self.target.flush_every() {
                 self.target.flush().map_err(|error| self.target.error(error))?;
                 flushed = Instant::now();
             }

@@ -336,3 +336,25 @@ fn a_recording_keeps_the_permissions_of_the_file_that_it_replaces() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
     assert_eq!(allocations_in(&path), (0, true));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_the_program_has_open_is_recorded_to_whole() {
+    use std::os::fd::AsRawFd as _;
+
+    let path = env::temp_dir().join(format!("allotment-open-{}.altr", std::process::id()));
+    let file = fs::File::create(&path).unwrap();
+    let allocator = allocator();
+    let recorder = Recorder::to_file(&allocator, format!("/dev/fd/{}", file.as_raw_fd())).unwrap();
+    // Each time is longer than the recorder keeps events before it writes them.
+    for _ in 0..3 {
+        work(&allocator, 10);
+        thread::sleep(Duration::from_millis(150));
+    }
+    recorder.finish().unwrap();
+    let (recording, damage) = Recording::open(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert_eq!((damage, recording.unread.len()), (None, 0));
+    let allocated = recording.events.iter().filter(|event| matches!(event, Event::Allocated(_))).count();
+    assert!(allocated >= 30, "{allocated}");
+}
