@@ -30,7 +30,11 @@ impl Rects {
 
     /// Adds bytes of a class. The stripes keep their place on the screen, so that neighbours join.
     pub(crate) fn add_class(&mut self, rect: Rect, class: Class, palette: &Palette) {
-        let (colour, stripes) = palette.of(class);
+        self.add_striped(rect, palette.of(class));
+    }
+
+    /// Adds a colour, with stripes over it where there are some.
+    pub(crate) fn add_striped(&mut self, rect: Rect, (colour, stripes): (Color32, Option<Color32>)) {
         self.plain.add_colored_rect(rect, colour);
         if let Some(colour) = stripes {
             let uv = |point: egui::Pos2| pos2(point.x / STRIPES, point.y / STRIPES);
@@ -68,23 +72,4 @@ fn stripes(ctx: &Context) -> TextureHandle {
     let handle = ctx.load_texture("allotment stripes", image, TextureOptions::LINEAR_REPEAT);
     ctx.data_mut(|data| data.insert_temp(id, handle.clone()));
     handle
-}
-
-/// A legend: a square of each class with its word.
-pub(crate) fn legend(ui: &mut egui::Ui, palette: &Palette) {
-    let classes = [
-        (Class::Used, "used"),
-        (Class::Rounding, "overhead"),
-        (Class::Reserved, "moving"),
-        (Class::Pending, "pending release"),
-        (Class::Free, "free"),
-    ];
-    for (class, word) in classes {
-        let (rect, _) = ui.allocate_exact_size(egui::vec2(12.0, 12.0), egui::Sense::hover());
-        let mut rects = Rects::new(ui.ctx());
-        rects.add_class(rect, class, palette);
-        rects.paint(ui.painter());
-        ui.label(egui::RichText::new(word).size(12.0).color(palette.muted));
-        ui.add_space(4.0);
-    }
 }

@@ -5,7 +5,7 @@ use allotment_trace::recording::Api;
 use egui::{ComboBox, RichText, Ui};
 
 use crate::layout::PaneKind;
-use crate::panes::Panes;
+use crate::panes::{ColoursPane, Panes};
 use crate::state::{Palette, PaletteKind, State};
 use crate::text;
 
@@ -36,6 +36,7 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
             }
             ui.separator();
             scope(ui, state);
+            ColoursPane::choice(ui, state);
             ui.separator();
             figures(ui, state, &palette);
         });

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use allotment_analyze::{Scope, TimeAxis};
+use allotment_analyze::{ColourBy, Scope, TimeAxis};
 use allotment_trace::recording::Recording;
 use egui::Ui;
 use egui_tiles::{SimplificationOptions, Tile, TileId, Tiles, Tree, UiResponse};
@@ -100,6 +100,7 @@ impl AnalyzerView {
         if let Some(pane) = top_bar::ui(ui, &mut self.state, &mut self.panes) {
             layout::open(&mut self.tree, pane);
         }
+        self.panes.update_colours(ui, &mut self.state);
         let mut behaviour = Behaviour { state: &mut self.state, panes: &mut self.panes };
         self.tree.ui(&mut behaviour, ui);
         let is_open = |pane| self.tree.tiles.tiles().any(|tile| *tile == Tile::Pane(pane));
@@ -206,6 +207,23 @@ impl AnalyzerView {
     #[must_use]
     pub const fn axis(&self) -> TimeAxis {
         self.state.axis
+    }
+
+    /// Returns what the colours of the map and the bands of the timeline tell apart.
+    #[must_use]
+    pub const fn colour_by(&self) -> ColourBy {
+        self.state.colours.by
+    }
+
+    /// Changes what colours tell apart.
+    pub fn set_colour_by(&mut self, by: ColourBy) {
+        self.state.colours.set_by(by);
+    }
+
+    /// Returns the numbers of the groups that are picked in the legend. All are shown while none is.
+    #[must_use]
+    pub fn picked_groups(&self) -> Vec<usize> {
+        (0..16).filter(|group| self.state.colours.picked & 1 << group != 0).collect()
     }
 
     /// Returns the colours.

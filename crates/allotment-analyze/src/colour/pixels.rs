@@ -6,21 +6,22 @@ use crate::level_of_detail::bytes_of_pixel;
 use crate::segments::Placed;
 
 /// Returns the group that each of some pixels shows, when they show the bytes of `view`: of the allocations that have bytes in it,
-/// the group with the most of them, the first of several; `None` where there is none.
+/// the group with the most of them, the first of several; `None` where there is none. Allocations of no group are as if they were not
+/// there.
 ///
 /// The allocations are in the order of their offsets. Costs some nanoseconds for each that is in the view, and for each before it
 /// where allocations overlap.
 ///
 /// # Panics
 ///
-/// If `group` returns `groups` or more.
+/// If `group` returns a group of `groups` or more.
 #[must_use]
 pub fn group_pixels(
     placed: &[Placed],
     view: Range<u64>,
     pixels: u32,
     groups: usize,
-    group: impl Fn(&Placed) -> usize,
+    group: impl Fn(&Placed) -> Option<usize>,
 ) -> Vec<Option<u8>> {
     if view.is_empty() || pixels == 0 {
         return Vec::new();
@@ -32,7 +33,7 @@ pub fn group_pixels(
         if start >= end {
             continue;
         }
-        let of = group(is);
+        let Some(of) = group(is) else { continue };
         assert!(of < groups, "{of} is no group of {groups}");
         // A pixel has its bytes at least in part, so the one before may share the first of them.
         let first = (u128::from(start - view.start) * count / size).saturating_sub(1) as u32;

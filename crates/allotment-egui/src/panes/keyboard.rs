@@ -7,7 +7,7 @@ use crate::layout::PaneKind;
 use crate::state::{Change, Span, State};
 use crate::top_bar;
 
-const KEYS: [(&str, &str); 17] = [
+const KEYS: [(&str, &str); 19] = [
     ("← →", "one event back or forward"),
     ("Shift ← →", "one frame back or forward"),
     ("Home End", "beginning and end"),
@@ -18,6 +18,8 @@ const KEYS: [(&str, &str); 17] = [
     ("W S", "scroll through the blocks"),
     ("F", "show all"),
     ("A B", "set a moment to compare"),
+    ("G  Shift G", "colours by the next or the previous property"),
+    ("N", "show the next group of the legend alone, and after the last one all"),
     ("1 … 9 0", "open a pane, in the order of the menu"),
     (
         "D I O",
@@ -127,6 +129,15 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
     if !egui::Popup::is_any_open(ui.ctx()) && plain(Key::Escape) && !was_edited {
         panes.help_is_open = false;
         state.select(None);
+    }
+    if pressed(Modifiers::SHIFT, Key::G) {
+        state.colours.step_by(false);
+    }
+    if plain(Key::G) {
+        state.colours.step_by(true);
+    }
+    if plain(Key::N) {
+        state.colours.pick_next();
     }
     if plain(Key::T) {
         top_bar::next_theme(ui.ctx());

@@ -4,6 +4,7 @@ mod advice;
 mod aliasing;
 mod block_map;
 mod calls;
+mod colours;
 mod defragmentation;
 mod descriptors;
 mod details;
@@ -20,6 +21,7 @@ pub(crate) mod table;
 mod timeline;
 mod what_if;
 
+pub(crate) use colours::ColoursPane;
 use egui::{RichText, Ui};
 
 use crate::layout::PaneKind;
@@ -43,6 +45,7 @@ pub(crate) struct Panes {
     aliasing: aliasing::AliasingPane,
     descriptors: descriptors::DescriptorsPane,
     advice: advice::AdvicePane,
+    pub(crate) colours: ColoursPane,
     pub(crate) help_is_open: bool,
     /// A text field had the keyboard in the frame before.
     field_is_edited: bool,
@@ -51,8 +54,8 @@ pub(crate) struct Panes {
 impl Panes {
     pub(crate) fn ui(&mut self, ui: &mut Ui, pane: PaneKind, state: &mut State) {
         match pane {
-            PaneKind::BlockMap => self.block_map.ui(ui, state),
-            PaneKind::Timeline => self.timeline.ui(ui, state),
+            PaneKind::BlockMap => self.block_map.ui(ui, state, &mut self.colours),
+            PaneKind::Timeline => self.timeline.ui(ui, state, &mut self.colours),
             PaneKind::Details => details::ui(ui, state),
             PaneKind::Table => self.table.ui(ui, state),
             PaneKind::Leaks => self.leaks.ui(ui, state),
@@ -70,6 +73,11 @@ impl Panes {
         }
     }
 
+    /// Brings the groups of the colours up to date, and what the search means.
+    pub(crate) fn update_colours(&mut self, ui: &Ui, state: &mut State) {
+        self.colours.update(ui, state, self.table.query());
+    }
+
     /// Ends what panes have counted in the background that are closed.
     pub(crate) fn close(&mut self, is_open: impl Fn(PaneKind) -> bool) {
         if !is_open(PaneKind::Planned) {
@@ -79,6 +87,7 @@ impl Panes {
 
     /// Counts again what was counted of a recording that a longer one replaces.
     pub(crate) fn outdate_answers(&mut self) {
+        self.colours.outdate();
         self.timeline.outdate();
         self.table.outdate();
         self.leaks.outdate();
@@ -97,6 +106,7 @@ impl Panes {
 
     /// Drops what was counted of a recording that another one replaces, in which all has other numbers.
     pub(crate) fn forget_answers(&mut self) {
+        self.colours = ColoursPane::default();
         self.timeline = timeline::TimelinePane::default();
         self.table.forget();
         self.leaks = leaks::LeaksPane::default();

@@ -1,5 +1,6 @@
 //! The state that all panes share: the recording, the moment, the selection, and the way back.
 
+mod colours;
 mod history;
 mod moment;
 mod palette;
@@ -12,6 +13,7 @@ use core::time::Duration;
 
 use allotment_analyze::{AllocationIndex, BlockIndex, Scope, TimeAxis};
 
+pub(crate) use colours::Colours;
 pub(crate) use history::{Change, History, Visited};
 pub(crate) use moment::{Contents, KnownBlocks, MomentView};
 pub(crate) use palette::Palette;
@@ -45,6 +47,7 @@ pub(crate) struct State {
     /// The visible part of the time.
     pub(crate) time: Span,
     pub(crate) palette: PaletteKind,
+    pub(crate) colours: Colours,
     /// The block map has to scroll to what is selected.
     pub(crate) reveal: bool,
     /// The table's search gets the keyboard.
@@ -70,6 +73,7 @@ impl State {
             bytes: Span::default(),
             time: Span::default(),
             palette: PaletteKind::default(),
+            colours: Colours::default(),
             reveal: false,
             focus_search: false,
             history: History::default(),
@@ -88,6 +92,10 @@ impl State {
         let position = if was_at_end { loaded.timeline().end() } else { moved.position(self.position()) };
         (self.time, self.selected, self.scope) = (time, selected, scope);
         self.hovered = None;
+        if !moved.is_none() {
+            // They are about allocations with other numbers.
+            self.colours.set(None, None);
+        }
         if !moved.is_none() {
             self.marks = self.marks.map(|mark| Some(moved.position(mark.filter(|&at| moved.keeps(at))?)));
             // The places that were visited are of allocations with other numbers.

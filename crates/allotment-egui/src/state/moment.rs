@@ -63,6 +63,16 @@ impl Contents {
         first..segments.partition_point(|segment| segment.start < bytes.end).max(first)
     }
 
+    /// The allocations that may have some of the bytes of a range: all before its end where allocations overlap.
+    pub(crate) fn placed_in(&self, bytes: Range<u64>) -> &[Placed] {
+        let end = self.placed.partition_point(|placed| placed.offset < bytes.end);
+        let first = match self.bytes.aliased {
+            0 => self.placed.partition_point(|placed| placed.end() <= bytes.start).min(end),
+            _ => 0,
+        };
+        &self.placed[first..end]
+    }
+
     /// The answer of [`hit_test`] for a range. That function looks at every allocation before the range. This one looks at
     /// those in the range alone, if none overlaps another.
     pub(crate) fn hit(&self, bytes: Range<u64>) -> Vec<Placed> {

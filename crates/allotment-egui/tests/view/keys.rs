@@ -1,6 +1,6 @@
 //! Every key after a click in every pane: what has the focus then keeps no key for itself.
 
-use allotment_analyze::{Peaks, Scope, Timeline};
+use allotment_analyze::{ColourBy, Peaks, Scope, Timeline};
 use allotment_egui::{AnalyzerView, Layout, PaneKind, Selection};
 use egui::{Key, Modifiers, Role, Vec2, pos2};
 use egui_kittest::Harness;
@@ -259,6 +259,9 @@ const EFFECTS: &[Effect] = &[
         view.state().marks()[0] == Some(was.position) && was.marks[0] != Some(was.position)
     }),
     (NONE, Key::B, |view, was| view.state().marks()[1] == Some(was.position)),
+    (NONE, Key::G, |view, _| view.state().colour_by() == ColourBy::Kind),
+    (NONE, Key::N, |view, _| view.state().picked_groups() == [0]),
+    (Modifiers::SHIFT, Key::G, |view, _| view.state().colour_by() == ColourBy::State),
     (NONE, Key::T, |view, was| view.ctx.theme() != was.theme),
     (NONE, Key::C, |view, was| view.state().palette() != was.colours),
     (NONE, Key::Questionmark, |view, _| is_shown(view, "one event back or forward")),

@@ -4,6 +4,7 @@
 
 mod block_map;
 mod calls;
+mod colours;
 mod defragmentation;
 mod details;
 mod growing;

@@ -20,8 +20,8 @@ use std::collections::HashMap;
 use allotment_analyze::{AllocationIndex, BlockIndex};
 use egui::{Align2, FontId, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 
-use crate::paint::{self, Rects};
-use crate::panes::empty;
+use crate::paint::Rects;
+use crate::panes::{ColoursPane, empty};
 use crate::state::{Palette, Selection, State};
 use crate::text;
 pub(crate) use rows::Grouped;
@@ -74,9 +74,9 @@ struct Places {
 }
 
 impl BlockMap {
-    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, colours: &mut ColoursPane) {
         let palette = Palette::new(state.palette, ui.visuals().dark_mode);
-        self.controls(ui, state, &palette);
+        self.controls(ui, state, &palette, colours);
         if state.moment.blocks.is_empty() {
             empty(ui, "No block exists at this moment. Move the cursor in the timeline, or show all memory.");
             return;
@@ -100,7 +100,7 @@ impl BlockMap {
         self.tooltip(ui, state, &response, places);
     }
 
-    fn controls(&mut self, ui: &mut Ui, state: &mut State, palette: &Palette) {
+    fn controls(&mut self, ui: &mut Ui, state: &mut State, palette: &Palette, colours: &mut ColoursPane) {
         ui.horizontal_wrapped(|ui| {
             ui.label("By");
             for grouped in Grouped::ALL {
@@ -117,7 +117,7 @@ impl BlockMap {
                 self.fit(state);
             }
             ui.separator();
-            paint::legend(ui, palette);
+            colours.legend(ui, state, palette);
         });
     }
 
@@ -153,6 +153,7 @@ impl BlockMap {
         let font = FontId::proportional(12.0);
         let mut names: Vec<(Rect, AllocationIndex)> = Vec::new();
         let mut drawn: HashMap<BlockIndex, Strip> = HashMap::new();
+        let groups = state.colours.groups.clone().filter(|_| !state.colours.is_plain());
         let mut y = rows.top() - self.top;
         for index in 0..self.rows.all.len() {
             let row = &self.rows.all[index];
@@ -186,13 +187,19 @@ impl BlockMap {
                         Rect::from_x_y_ranges(strips.x_range(), area.top()..=area.bottom() - 3.0);
                     let base = self.base(size);
                     let version = state.moment.version;
-                    let key = strip::Key::new(version, state.bytes, base, size, strips.width() / pixel);
+                    let key = strip::Key::new(version, state.bytes, base, size, strips.width() / pixel)
+                        .with_colours(state.colours.version);
+                    let position = state.position();
                     let contents = state.moment.look(state.loaded.cursor(), block);
                     let strip = match self.strips.remove(&block) {
                         Some(known) if known.key == key => known,
-                        _ => Strip::new(key, contents),
+                        _ => {
+                            let (colours, timeline) = (&state.colours, state.loaded.timeline());
+                            let coloured = |groups| strip::Coloured { colours, groups, timeline, position };
+                            Strip::new(key, contents, groups.as_deref().map(coloured))
+                        }
                     };
-                    strip.add(&mut rects, strip_area, pixel, palette);
+                    strip.add(&mut rects, strip_area, pixel, palette, groups.as_deref());
                     strip.names(strip_area, pixel, |rect, allocation| names.push((rect, allocation)));
                     let (_, used) = row_texts(state, block);
                     label(ui, &painter, area, state, block, &font, palette, &used);
@@ -223,7 +230,16 @@ impl BlockMap {
             }
             let name = text::name(timeline, allocation);
             let pending = timeline.status_at(allocation, state.position()) != allotment_analyze::Status::Used;
-            let colour = if pending { ui.visuals().strong_text_color() } else { palette.on_used };
+            let colour = match state.colours.groups.as_ref().filter(|_| !state.colours.is_plain()) {
+                _ if pending => ui.visuals().strong_text_color(),
+                None => palette.on_used,
+                Some(groups) => {
+                    let group = groups.of(timeline, allocation, state.position());
+                    let is_bright = state.colours.is_picked(group) && state.colours.is_found(allocation);
+                    let (ground, _) = palette.of_group(groups, group);
+                    palette.on_group(if is_bright { ground } else { palette.dimmed(ground) })
+                }
+            };
             let mut job =
                 egui::text::LayoutJob::simple_singleline(name.to_owned(), FontId::proportional(11.5), colour);
             job.wrap = egui::text::TextWrapping::truncate_at_width(visible.width() - 8.0);

@@ -153,9 +153,9 @@ impl Picture {
                 let key = Key::new(0, Span::default(), size, size, area.width() / pixel);
                 let strip = match self.strips.remove(&(row, after)) {
                     Some(known) if known.key == key => known,
-                    _ => Strip::new(key, contents),
+                    _ => Strip::new(key, contents, None),
                 };
-                strip.add(&mut rects, area, pixel, palette);
+                strip.add(&mut rects, area, pixel, palette, None);
                 strip.names(area, pixel, |rect, allocation| names.push((rect, allocation)));
                 drawn.insert((row, after), strip);
             }

@@ -87,6 +87,10 @@ impl TablePane {
         if self.grouping.is_some() { self.shown.keys.len() } else { self.shown.allocations.len() }
     }
 
+    pub(crate) fn query(&self) -> &str {
+        &self.query
+    }
+
     /// Looks for the rows again, for a recording that goes on where the one so far ends.
     pub(crate) const fn outdate(&mut self) {
         self.found.outdate();

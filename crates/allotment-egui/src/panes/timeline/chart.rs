@@ -1,6 +1,8 @@
 //! The stacked bytes: in each pixel the peaks of its samples, so that no peak is lost between two pixels.
 
-use allotment_analyze::{BlockBytes, Class, Series, SeriesSample};
+use core::ops::Range;
+
+use allotment_analyze::{Bands, BlockBytes, Class, ColourBy, ColourGroups, Series, SeriesSample, TimeAxis};
 use egui::{Align2, FontId, Pos2, Rect, Shape, Ui, pos2};
 
 use super::Frame;
@@ -8,14 +10,25 @@ use crate::paint::Rects;
 use crate::state::{Palette, State};
 use crate::text;
 
-pub(super) fn draw(ui: &Ui, state: &State, frame: Frame, series: &Series, palette: &Palette) {
+/// Draws the bytes by their classes, or by groups of colours where there are bands.
+pub(super) fn draw(
+    ui: &Ui,
+    state: &State,
+    frame: Frame,
+    series: &Series,
+    bands: Option<(&ColourGroups, &Bands)>,
+    palette: &Palette,
+) {
     let plot = frame.plot;
     let painter = ui.painter().with_clip_rect(plot);
     let pixel = 1.0 / ui.pixels_per_point();
     let columns = (plot.width() / pixel).ceil().max(1.0) as usize;
     let visible = columns_of(state, frame, series, columns);
     let budget = visible.iter().flatten().filter_map(|column| column.budget).max();
-    let highest = visible.iter().flatten().map(|column| column.peak.size).max().unwrap_or(0);
+    let stacks = bands.map(|(groups, bands)| (groups, stacks_of(state, frame, bands, columns)));
+    let of_stacks = stacks.iter().flat_map(|(_, stacks)| stacks).flatten().map(|stack| total(stack));
+    let of_blocks = visible.iter().flatten().map(|column| column.peak.size);
+    let highest = of_blocks.chain(of_stacks).max().unwrap_or(0);
     // A budget far above everything would press the bytes flat, so it is then left out.
     let budget_fits = budget.is_some_and(|budget| budget <= highest.saturating_mul(4));
     let top = if budget_fits { highest.max(budget.unwrap_or(0)) } else { highest };
@@ -24,9 +37,16 @@ pub(super) fn draw(ui: &Ui, state: &State, frame: Frame, series: &Series, palett
 
     byte_scale(ui, plot, top, palette);
     let mut rects = Rects::new(ui.ctx());
+    if let Some((groups, stacks)) = &stacks {
+        add_stacks(&mut rects, state, groups, stacks, &visible, palette, |column, from, until| {
+            let x = |column: usize| plot.left() + column as f32 * pixel;
+            Rect::from_x_y_ranges(x(column)..=x(column + 1), y(until)..=y(from))
+        });
+    }
+    let classes = if stacks.is_some() { &[][..] } else { &visible[..] };
     let mut first = 0;
     // Equal neighbours are one rectangle.
-    for run in visible.chunk_by(|a, b| a.map(|column| column.peak) == b.map(|column| column.peak)) {
+    for run in classes.chunk_by(|a, b| a.map(|column| column.peak) == b.map(|column| column.peak)) {
         let x = |column: usize| plot.left() + column as f32 * pixel;
         let (left, right) = (x(first), x(first + run.len()));
         first += run.len();
@@ -73,35 +93,97 @@ struct Column {
     budget: Option<u64>,
 }
 
+/// Adds the stack of each column: the groups from the bottom, then what a search does not mean, then what else the blocks are.
+fn add_stacks(
+    rects: &mut Rects,
+    state: &State,
+    groups: &ColourGroups,
+    stacks: &[Option<&[u64]>],
+    blocks: &[Option<Column>],
+    palette: &Palette,
+    rect: impl Fn(usize, u64, u64) -> Rect,
+) {
+    let by_state = groups.by() == ColourBy::State;
+    let free = if by_state { palette.free } else { palette.free_beside_groups };
+    let plain = |colour| (colour, None);
+    for (column, (stack, block)) in stacks.iter().zip(blocks).enumerate() {
+        let mut sum = 0u64;
+        for (group, &bytes) in stack.unwrap_or_default().iter().enumerate() {
+            let colours = if group >= groups.len() {
+                plain(palette.dimmed(palette.muted))
+            } else if state.colours.is_picked(group) {
+                palette.of_group(groups, group)
+            } else {
+                let (colour, stripes) = palette.of_group(groups, group);
+                (palette.dimmed(colour), stripes.map(|colour| palette.dimmed(colour)))
+            };
+            if bytes > 0 {
+                rects.add_striped(rect(column, sum, sum.saturating_add(bytes)), colours);
+            }
+            sum = sum.saturating_add(bytes);
+        }
+        if let Some(size) = block.map(|block| block.peak.size).filter(|&size| size > sum) {
+            rects.add_striped(rect(column, sum, size), plain(free));
+        }
+    }
+}
+
+/// Of each column, the bands where they are the most in all; of a column without a sample, those of the one before.
+fn stacks_of<'b>(state: &State, frame: Frame, bands: &'b Bands, columns: usize) -> Vec<Option<&'b [u64]>> {
+    let parts = columns_with(state, frame, &bands.samples, |sample| sample.moment.event, columns);
+    let of = |part: Range<usize>| match &bands.samples[part.clone()] {
+        [] => part.start.checked_sub(1).map(|before| &*bands.samples[before].last),
+        some => some.iter().map(|sample| &*sample.peak).max_by_key(|bytes| total(bytes)),
+    };
+    parts.into_iter().map(of).collect()
+}
+
+fn total(bytes: &[u64]) -> u64 {
+    bytes.iter().fold(0, |sum: u64, &bytes| sum.saturating_add(bytes))
+}
+
 /// The peaks of the samples of each column; of a column without a sample, the bytes of the one before.
 fn columns_of(state: &State, frame: Frame, series: &Series, columns: usize) -> Vec<Option<Column>> {
-    let timeline = state.loaded.timeline();
     let samples = &series.samples;
+    let parts = columns_with(state, frame, samples, |sample| sample.moment.event, columns);
+    let of = |part: Range<usize>| match &samples[part.clone()] {
+        [] => part.start.checked_sub(1).map(|before| column_of(samples[before].last, &samples[before])),
+        [first, others @ ..] => {
+            let peak = others.iter().fold(first.peak, |peak, sample| peak.most(sample.peak));
+            Some(column_of(peak, &samples[part.end - 1]))
+        }
+    };
+    parts.into_iter().map(of).collect()
+}
+
+/// The samples of each column.
+fn columns_with<S>(
+    state: &State,
+    frame: Frame,
+    samples: &[S],
+    event: impl Fn(&S) -> u64,
+    columns: usize,
+) -> Vec<Range<usize>> {
+    let timeline = state.loaded.timeline();
     let value = |share: f64| (frame.view.from + share * frame.view.size()) * frame.length;
     let start = frame.axis.position(timeline, value(0.0));
     let end = frame.axis.position(timeline, value(1.0));
-    let mut next = samples.partition_point(|sample| sample.moment.event < start);
-    let mut last: Option<Column> =
-        next.checked_sub(1).map(|before| column_of(samples[before].last, &samples[before]));
-    let mut out = Vec::with_capacity(columns);
+    let mut next = samples.partition_point(|sample| event(sample) < start);
+    let mut parts = Vec::with_capacity(columns);
     for column in 0..columns {
         let until = match frame.axis {
             // The common case without a search.
-            allotment_analyze::TimeAxis::Events => value((column + 1) as f64 / columns as f64) as u64,
+            TimeAxis::Events => value((column + 1) as f64 / columns as f64) as u64,
             axis => axis.position(timeline, value((column + 1) as f64 / columns as f64)),
         };
-        // Without a sample, the bytes are what they were.
-        let mut shown = last;
-        let mut peak: Option<BlockBytes> = None;
-        while let Some(sample) = samples.get(next).filter(|sample| sample.moment.event <= until.min(end)) {
-            peak = Some(peak.map_or(sample.peak, |peak| peak.most(sample.peak)));
-            shown = peak.map(|peak| column_of(peak, sample));
-            last = Some(column_of(sample.last, sample));
+        let first = next;
+        while samples.get(next).is_some_and(|sample| event(sample) <= until.min(end)) {
             next += 1;
         }
-        out.push(shown);
+        // Without a sample, the bytes are what they were.
+        parts.push(first..next);
     }
-    out
+    parts
 }
 
 fn column_of(peak: BlockBytes, sample: &SeriesSample) -> Column {

@@ -16,15 +16,19 @@ mod chart;
 mod finer;
 mod lanes;
 
-use allotment_analyze::{Peaks, Scope, Series, SeriesAxis, TimeAxis, series};
+use std::sync::Arc;
+
+use allotment_analyze::{
+    Bands, ColourGroups, Peaks, Scope, Series, SeriesAxis, TimeAxis, bands_within, series,
+};
 use egui::{
     Align2, CursorIcon, FontId, PointerButton, Rect, Response, RichText, Role, Sense, Ui, WidgetInfo, pos2,
 };
 
 use crate::background::Background;
-use crate::panes::waiting;
+use crate::panes::{ColoursPane, waiting};
 use crate::state::{Change, Palette, Span, State};
-use crate::{paint, text};
+use crate::text;
 pub(in crate::panes) use chart::byte_scale;
 use finer::part_to_count;
 use lanes::Lanes;
@@ -50,10 +54,16 @@ pub(crate) struct TimelinePane {
     counted: Background<(Scope, TimeAxis), Counted>,
     /// Of the part of the time that is visible, and of some around it.
     finer: Background<(Scope, u64, u64), Series>,
+    /// The bytes of each group of colours, of the whole recording and of the part that is visible.
+    bands: Background<BandsKey, Bands>,
+    finer_bands: Background<BandsKey, Bands>,
     lanes: Background<(), Lanes>,
     /// The position at which a drag with Shift began.
     brush: Option<u64>,
 }
+
+/// What bands are counted for: a version of the colours, the memory, the axis, and the part of the time.
+type BandsKey = (u64, Scope, TimeAxis, u64, u64);
 
 /// The drawing area and what it shows.
 #[derive(Clone, Copy)]
@@ -91,6 +101,8 @@ impl TimelinePane {
     pub(crate) const fn outdate(&mut self) {
         self.counted.outdate();
         self.finer.outdate();
+        self.bands.outdate();
+        self.finer_bands.outdate();
         self.lanes.outdate();
     }
 
@@ -99,7 +111,7 @@ impl TimelinePane {
         self.counted.known().map(|counted| counted.peaks.used.moment.event)
     }
 
-    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, colours: &mut ColoursPane) {
         let palette = Palette::new(state.palette, ui.visuals().dark_mode);
         let (scope, axis) = (state.scope, state.axis);
         let counted = self.counted.get(ui.ctx(), &state.loaded, (scope, axis), move |timeline| Counted {
@@ -107,7 +119,7 @@ impl TimelinePane {
             peaks: Peaks::of(timeline, scope),
         });
         let peak = counted.map(|counted| counted.peaks.used.moment.event);
-        controls(ui, state, peak, &palette);
+        controls(ui, state, peak, &palette, colours);
         let lanes = self.lanes.get(ui.ctx(), &state.loaded, (), Lanes::of);
         let (area, response) = ui.allocate_exact_size(ui.available_size(), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Memory over time"));
@@ -127,8 +139,21 @@ impl TimelinePane {
             })
         });
         let series = finer.or(counted.map(|counted| &counted.series));
+        let groups = state.colours.groups.clone().filter(|_| !state.colours.is_plain());
+        let bands = groups.as_ref().and_then(|groups| {
+            let whole = (0, state.loaded.timeline().end());
+            let part = part_to_count(state, frame).unwrap_or(whole);
+            let coarse = bands_of(&mut self.bands, ui, state, groups, whole);
+            let fine =
+                if part == whole { None } else { bands_of(&mut self.finer_bands, ui, state, groups, part) };
+            Some((&**groups, fine.or(coarse)?))
+        });
         match series {
-            Some(series) => chart::draw(ui, state, frame, series, &palette),
+            Some(series) if groups.is_none() => chart::draw(ui, state, frame, series, None, &palette),
+            Some(series) if bands.is_some() => chart::draw(ui, state, frame, series, bands, &palette),
+            Some(_) => {
+                ui.scope_builder(egui::UiBuilder::new().max_rect(plot.shrink(8.0)), waiting);
+            }
             None => {
                 ui.scope_builder(egui::UiBuilder::new().max_rect(plot.shrink(8.0)), waiting);
             }
@@ -148,11 +173,31 @@ impl TimelinePane {
                     ui.label(RichText::new(moment(state, position)).strong());
                     ui.label(text);
                 }
-                None => tip(ui, state, series, frame.position(state, point.x)),
+                None => tip(ui, state, series, bands, frame.position(state, point.x)),
             });
         }
         response.on_hover_cursor(CursorIcon::ResizeHorizontal);
     }
+}
+
+/// The bytes of the groups of colours over a part of the time.
+fn bands_of<'b>(
+    counting: &'b mut Background<BandsKey, Bands>,
+    ui: &Ui,
+    state: &State,
+    groups: &Arc<ColourGroups>,
+    (start, end): (u64, u64),
+) -> Option<&'b Bands> {
+    let (scope, axis, colours) = (state.scope, state.axis, state.colours.clone());
+    let key = (colours.counted, scope, axis, start, end);
+    let groups = Arc::clone(groups);
+    let is_whole = (start, end) == (0, state.loaded.timeline().end());
+    let spread = if axis == TimeAxis::Frames && is_whole { SeriesAxis::Frames } else { SeriesAxis::Events };
+    let cost = finer::cost(state, start, end);
+    counting.get_for(ui.ctx(), &state.loaded, cost, key, move |timeline| {
+        let is_found = |allocation| colours.is_found(allocation);
+        bands_within(timeline, &groups, scope, is_found, spread, start..end, SAMPLES)
+    })
 }
 
 fn sampled(timeline: &allotment_analyze::Timeline<'_>, scope: Scope, axis: TimeAxis) -> Series {
@@ -166,9 +211,9 @@ fn moment(state: &State, position: u64) -> String {
     text::sentence(&text::moment(timeline, timeline.moment(position)))
 }
 
-fn controls(ui: &mut Ui, state: &mut State, peak: Option<u64>, palette: &Palette) {
+fn controls(ui: &mut Ui, state: &mut State, peak: Option<u64>, palette: &Palette, colours: &mut ColoursPane) {
     ui.horizontal_wrapped(|ui| {
-        paint::legend(ui, palette);
+        colours.legend(ui, state, palette);
         ui.separator();
         for axis in TimeAxis::ALL {
             if !axis.suits(state.loaded.timeline()) {
@@ -304,7 +349,7 @@ fn cursors(ui: &Ui, state: &State, frame: Frame, area: Rect, response: &Response
 }
 
 /// The bytes at a moment.
-fn tip(ui: &mut Ui, state: &State, series: &Series, position: u64) {
+fn tip(ui: &mut Ui, state: &State, series: &Series, bands: Option<(&ColourGroups, &Bands)>, position: u64) {
     ui.label(RichText::new(moment(state, position)).strong());
     let next = series.samples.partition_point(|sample| sample.moment.event < position);
     let Some(sample) = series.samples.get(next).or(series.samples.last()) else { return };
@@ -325,6 +370,19 @@ fn tip(ui: &mut Ui, state: &State, series: &Series, position: u64) {
             ui.label("budget of the heap");
             ui.label(text::bytes(budget.budget));
             ui.end_row();
+        }
+    });
+    let Some((groups, bands)) = bands else { return };
+    let next = bands.samples.partition_point(|sample| sample.moment.event < position);
+    let Some(sample) = bands.samples.get(next).or(bands.samples.last()) else { return };
+    ui.separator();
+    egui::Grid::new("groups at a moment").num_columns(2).show(ui, |ui| {
+        for (name, &bytes) in groups.names().chain(["not what is searched"]).zip(&sample.last) {
+            if bytes > 0 {
+                ui.label(name);
+                ui.label(text::bytes(bytes));
+                ui.end_row();
+            }
         }
     });
 }
