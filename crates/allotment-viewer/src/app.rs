@@ -320,6 +320,10 @@ impl App {
         self.notices(ui);
         // Before the view, which knows Escape as well.
         self.show_dialog(&ctx);
+        if self.dialog.is_some() {
+            // Nor are keys for a dialog the view's, whichever part of it has the focus.
+            ui.input_mut(|input| input.events.retain(|event| !matches!(event, egui::Event::Key { .. })));
+        }
         CentralPanel::default().frame(Frame::new().fill(ui.visuals().panel_fill)).show(ui, |ui| {
             match &mut self.view {
                 Some(view) => view.ui(ui),

@@ -82,6 +82,8 @@ impl FileDialog {
                     chosen = Some(path.to_owned());
                 } else if entered {
                     self.error = Some(format!("{} is no file.", path.display()));
+                    // Enter has ended the editing, and the path is to be edited further.
+                    self.focus = true;
                 } else if field.changed() {
                     self.error = None;
                 }

@@ -162,7 +162,8 @@ impl ColourGroups {
         self.has_others && group + 1 == self.names.len()
     }
 
-    /// Returns the group of an allocation at a position where it exists.
+    /// Returns the group of an allocation at a position where it exists: the last one where it came after the groups were made, of
+    /// a recording that goes on.
     #[must_use]
     pub fn of(&self, timeline: &Timeline<'_>, allocation: AllocationIndex, position: u64) -> usize {
         match self.by {
@@ -174,7 +175,10 @@ impl ColourGroups {
             ColourBy::Age => {
                 step(&TIMES, elapsed(timeline, timeline.lifetime(allocation).allocated, position))
             }
-            _ => usize::from(self.fixed[allocation.0 as usize]),
+            _ => match self.fixed.get(allocation.0 as usize) {
+                Some(&group) => group.into(),
+                None => self.names.len().saturating_sub(1),
+            },
         }
     }
 

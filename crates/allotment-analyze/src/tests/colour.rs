@@ -97,6 +97,23 @@ proptest! {
     }
 
     #[test]
+    fn groups_of_a_recording_that_goes_on_have_a_place_for_what_came_later(
+        recording in recordings(ANY, 250),
+        by in prop::sample::select(ColourBy::ALL.to_vec()),
+        until in any::<prop::sample::Index>(),
+    ) {
+        let mut early = recording.clone();
+        early.events.truncate(until.index(recording.events.len() + 1));
+        let groups = ColourGroups::new(&Timeline::new(&early), by);
+        prop_assume!(!groups.is_empty());
+        let timeline = Timeline::new(&recording);
+        let cursor = Cursor::at(&timeline, timeline.end());
+        let counted = groups.legend(&cursor, Scope::All).iter().map(|group| group.count).sum::<u64>();
+        let all = ColourGroups::new(&timeline, by).legend(&cursor, Scope::All);
+        prop_assert_eq!(counted, all.iter().map(|group| group.count).sum::<u64>());
+    }
+
+    #[test]
     fn a_pixel_shows_the_group_with_the_most_bytes_in_it(
         recording in recordings(ANY, 250),
         part in (0..900u64, 1..900u64),

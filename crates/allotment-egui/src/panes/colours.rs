@@ -37,6 +37,8 @@ impl ColoursPane {
         let groups = self.groups.get_for(ui.ctx(), &state.loaded, cost, by, move |timeline| {
             Arc::new(ColourGroups::new(timeline, by))
         });
+        // Of a program that had no allocation yet.
+        let groups = groups.filter(|groups| !groups.is_empty() || count == 0);
         let found = if query.trim().is_empty() {
             None
         } else {

@@ -43,8 +43,14 @@ impl Colours {
         }
     }
 
-    /// Takes what was counted.
+    /// Takes what was counted. The groups that are picked stay picked, wherever they are among the others now.
     pub(crate) fn set(&mut self, groups: Option<Arc<ColourGroups>>, found: Option<Arc<[bool]>>) {
+        if let (Some(old), Some(new)) = (&self.groups, &groups) {
+            let picked = |name: &str| {
+                old.names().position(|old| old == name).is_some_and(|at| self.picked >> at & 1 == 1)
+            };
+            self.picked = new.names().enumerate().map(|(at, name)| u16::from(picked(name)) << at).sum();
+        }
         (self.groups, self.found) = (groups, found);
         self.version += 1;
         self.counted += 1;

@@ -218,8 +218,11 @@ fn of_run(
     match shown {
         Shown::Class if class == Class::Free && !by_state => (palette.free_beside_groups, None),
         Shown::Class => by_class,
-        Shown::Group(_) if by_state || class.is_overhead() => by_class,
-        Shown::Dimmed(_) if by_state || class.is_overhead() => dim(by_class),
+        Shown::Group(_) if class.is_overhead() => by_class,
+        Shown::Dimmed(_) if class.is_overhead() => dim(by_class),
+        // Of what is in the pixel, the group that is picked, and not the class that matters most.
+        Shown::Group(group) if by_state => palette.of_group(groups, usize::from(group)),
+        Shown::Dimmed(group) if by_state => dim(palette.of_group(groups, usize::from(group))),
         Shown::Group(group) | Shown::Dimmed(group) => {
             let (colour, _) = palette.of_group(groups, usize::from(group));
             // What waits for the GPU has stripes in any colour.
