@@ -230,9 +230,9 @@ impl Call {
         let (function, place) = (short_function(text(self.function)), short_call_site(text(self.place)));
         match (function, place) {
             ("", "") => Self::UNKNOWN.to_owned(),
+            ("", place) => place.to_owned(),
             // Of C++ a file alone, which is most often one that a tool wrote.
             (function, place) if !place.contains(':') => function.to_owned(),
-            ("", place) => place.to_owned(),
             (function, place) => format!("{function} {place}"),
         }
     }

@@ -30,45 +30,44 @@ pub(crate) fn stack<T>(
     })
 }
 
-/// Reads `Backtrace [{ fn: "main", file: "src/main.rs", line: 3 }, …]`, the innermost call first.
+/// Reads `Backtrace [{ fn: "main", file: "src/main.rs", line: 3 }, …]`, the innermost call first. Nothing in it is escaped: a
+/// name or a path ends where the next field or the call does.
 fn calls(text: &str) -> Vec<Call> {
     let mut calls = Vec::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("{ fn: ") {
-        let Some((function, mut after)) = value(after) else { break };
-        let mut place = String::new();
-        if let Some((file, beyond)) = after.strip_prefix(", file: ").and_then(value) {
-            place = file;
-            after = beyond;
-            if let Some(line) = after.strip_prefix(", line: ") {
-                let digits = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
-                place = format!("{place}:{}", &line[..digits]);
-                after = &line[digits..];
-            }
+        let Some(quoted) = after.strip_prefix('"') else {
+            calls.push(Call::default());
+            rest = after;
+            continue;
+        };
+        let Some((function, end)) = until(quoted, [FILE, END]) else { break };
+        let (mut place, mut after) = (String::new(), end);
+        if let Some(file) = end.strip_prefix(FILE) {
+            let Some((file, end)) = until(file, [LINE, END]) else { break };
+            after = end;
+            place = match end.strip_prefix(LINE) {
+                Some(line) => {
+                    let digits = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
+                    format!("{file}:{}", &line[..digits])
+                }
+                None => file.to_owned(),
+            };
         }
-        calls.push(Call { function, place });
+        calls.push(Call { function: function.to_owned(), place });
         rest = after;
     }
     calls
 }
 
-/// Reads a text in quotation marks, or the word that stands for none. Returns what follows, too.
-fn value(text: &str) -> Option<(String, &str)> {
-    let Some(quoted) = text.strip_prefix('"') else {
-        let end = text.find([',', ' ', '}'])?;
-        return Some((String::new(), &text[end..]));
-    };
-    let mut read = String::new();
-    let mut chars = quoted.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return Some((read, &quoted[at + 1..])),
-            // Names have quotation marks and backslashes at most; another escape stays readable without its backslash.
-            '\\' => read.extend(chars.next().map(|(_, c)| c)),
-            c => read.push(c),
-        }
-    }
-    None
+const FILE: &str = "\", file: \"";
+const LINE: &str = "\", line: ";
+const END: &str = "\" }";
+
+/// Returns what comes before the first of two texts, and the rest, which begins with that.
+fn until<'a>(text: &'a str, ends: [&str; 2]) -> Option<(&'a str, &'a str)> {
+    let end = ends.iter().filter_map(|end| text.find(end)).min()?;
+    Some(text.split_at(end))
 }
 
 #[cfg(test)]
@@ -77,12 +76,13 @@ mod tests {
 
     #[test]
     fn the_calls_of_a_backtrace_are_read_from_its_text() {
-        let text = r#"Backtrace [{ fn: "game::load::{{closure}}", file: "C:\\game\\\"src\".rs", line: 30 }, { fn: <unknown> }, { fn: "main", file: "./main.rs" }]"#;
+        // As the standard library writes them.
+        let text = r#"Backtrace [{ fn: "<extern "C" fn() as x::T>::go", file: "C:\game\"src".rs", line: 30 }, { fn: <unknown> }, { fn: "main", file: "./main.rs" }]"#;
         let call = |function: &str, place: &str| Call { function: function.into(), place: place.into() };
         assert_eq!(
             calls(text),
             [
-                call("game::load::{{closure}}", r#"C:\game\"src".rs:30"#),
+                call(r#"<extern "C" fn() as x::T>::go"#, r#"C:\game\"src".rs:30"#),
                 call("", ""),
                 call("main", "./main.rs")
             ]

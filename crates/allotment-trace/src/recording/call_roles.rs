@@ -57,6 +57,7 @@ const FUNCTIONS: &[FunctionRule] = &[
     ("at::detail::", "", Machinery),
     ("at::cuda::", "", Operator),
     ("at::", "", Machinery),
+    ("dispatch_cutlass", "", Machinery),
     ("c10d::", "", Library),
     ("c10::", "", Machinery),
     ("pybind11::", "", Machinery),
@@ -82,7 +83,7 @@ const FUNCTIONS: &[FunctionRule] = &[
     ("method_vectorcall", "", Machinery),
     ("pymain_", "", Machinery),
     ("run_eval_code_obj", "", Machinery),
-    ("run_mod", "", Machinery),
+    ("run_mod", "run_mod", Machinery),
     ("slot_tp_", "", Machinery),
     ("vectorcall_", "", Machinery),
     // Rust, and this library.
@@ -95,19 +96,21 @@ const FUNCTIONS: &[FunctionRule] = &[
     ("std::", "", Machinery),
     ("test::", "", Machinery),
     ("__rust", "", Machinery),
-    ("rust_", "", Machinery),
+    ("rust_begin_unwind", "", Machinery),
+    ("rust_eh_personality", "", Machinery),
+    ("rust_panic", "rust_panic", Machinery),
     ("rayon_core::", "", Machinery),
     ("rayon::", "", Machinery),
     ("tokio::runtime::", "", Machinery),
     // The system.
     ("_Unwind_", "", Machinery),
     ("__clone", "", Machinery),
-    ("clone3", "", Machinery),
+    ("clone3", "clone3", Machinery),
     ("__libc_", "", Machinery),
     ("__pthread", "", Machinery),
     ("pthread_", "", Machinery),
     ("start_thread", "", Machinery),
-    ("_start", "", Machinery),
+    ("_start", "_start", Machinery),
     ("??", "", Machinery),
 ];
 
@@ -116,7 +119,14 @@ const PLACES: &[(&str, CallRole)] = &[
     ("/torch/nn/modules/module.py", Machinery),
     ("/torch/utils/_contextlib.py", Machinery),
     ("/torch/_dynamo/", Machinery),
-    ("/torch/", Library),
+    ("/torch/autograd/", Library),
+    ("/torch/nn/", Library),
+    ("/torch/optim/", Library),
+    ("/torch/utils/", Library),
+    ("/torch/_", Library),
+    ("/torch/cuda/", Library),
+    ("/torch/distributed/", Library),
+    ("/torch/functional.py", Library),
     ("/site-packages/", Library),
     ("/dist-packages/", Library),
     ("/lib/python", Library),
@@ -195,8 +205,9 @@ fn bare(function: &str) -> &str {
     for (at, c) in function.char_indices() {
         let before = &function[from..at];
         match c {
-            '<' if !before.ends_with("operator") => angles += 1,
-            '>' => angles = angles.saturating_sub(1),
+            '<' if !before.ends_with("operator") && !before.ends_with("operator<") => angles += 1,
+            // An arrow ends nothing.
+            '>' if !before.ends_with('-') => angles = angles.saturating_sub(1),
             '(' if angles == 0 && brackets == 0 && !before.is_empty() => {
                 let stays = function[at..].starts_with("(anonymous") || before.ends_with("operator");
                 if !stays {
@@ -213,8 +224,11 @@ fn bare(function: &str) -> &str {
     &function[from..]
 }
 
+/// Files of Python, and what it calls the lines of a notebook, of the command line and of standard input.
 fn is_python(place: &str) -> bool {
-    place.ends_with(".py") || place.contains(".py:")
+    place.ends_with(".py")
+        || place.contains(".py:")
+        || ["<ipython-input-", "<stdin>", "<string>"].iter().any(|begin| place.starts_with(begin))
 }
 
 /// Returns true if a path has a part, with either separator.
@@ -271,6 +285,10 @@ mod tests {
             ("Node::operator()(int)", "Node::operator()"),
             ("operator new(unsigned long)", "operator new"),
             ("Node::operator<(int)", "Node::operator<"),
+            ("Node::operator<<(int)", "Node::operator<<"),
+            ("Node::operator->()", "Node::operator->"),
+            ("game::run::<fn() -> i32, game::A>", "game::run::<fn() -> i32, game::A>"),
+            ("<game::Map<fn() -> i32> as game::Load>::load", "<game::Map<fn() -> i32> as game::Load>::load"),
             (
                 "(anonymous namespace)::f()::{lambda(int)#1}::operator()(int) const",
                 "(anonymous namespace)::f",
@@ -325,6 +343,12 @@ mod tests {
                 Machinery,
             ),
             ("forward", "train.py:9", Script),
+            ("forward", "/home/me/torch/train.py:9", Script),
+            ("linear", "torch/nn/functional.py:9", Library),
+            ("<module>", "<ipython-input-3-0a1b>:5", Script),
+            ("run_model(Model&)", "model.cpp:3", Program),
+            ("rust_game::load", "src/load.rs:3", Program),
+            ("_start_engine", "", Program),
             ("_call_impl", "torch/nn/modules/module.py:1790", Machinery),
             ("step", r"C:\Python\Lib\site-packages\torch\optim\adam.py:248", Library),
             ("helper", "/usr/lib/python3.12/contextlib.py:5", Library),
