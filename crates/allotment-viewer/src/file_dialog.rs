@@ -22,13 +22,16 @@ pub(crate) enum Chosen {
     File(PathBuf),
 }
 
+/// What a folder has, by name, and which of it are folders; or why that cannot be said.
+type Listing = Result<Vec<(String, bool)>, String>;
+
 /// The window.
 #[derive(Debug)]
 pub(crate) struct FileDialog {
     to: FileUse,
     path: String,
     /// The folder whose entries are listed, and those.
-    listed: Option<(PathBuf, Result<Vec<(String, bool)>, String>)>,
+    listed: Option<(PathBuf, Listing)>,
     focus: bool,
     /// Why what was entered is not taken.
     error: Option<String>,
@@ -161,7 +164,7 @@ fn parts(path: &str) -> (PathBuf, String) {
 }
 
 /// The folders and the files of a folder that may be opened: folders first.
-fn entries(folder: &Path) -> Result<Vec<(String, bool)>, String> {
+fn entries(folder: &Path) -> Listing {
     let read = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?.flatten();
     let mut entries: Vec<_> = read
         .filter_map(|entry| {

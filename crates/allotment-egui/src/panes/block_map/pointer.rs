@@ -22,17 +22,16 @@ impl BlockMap {
         let strips = places.strips;
         if response.double_clicked() {
             self.fit(state);
-        } else if response.clicked() {
-            if let Some(point) = response.interact_pointer_pos()
-                && !places.minimap.contains(point)
-            {
-                let hit = self.hit(state, point, places, ui.pixels_per_point());
-                state.select(hit.map(|hit| match hit {
-                    Hit::Block(block) => Selection::Block(block),
-                    Hit::Allocations(placed) => Selection::Allocation(placed[0].allocation),
-                    Hit::Free { block, start, end, .. } => Selection::Free { block, start, end },
-                }));
-            }
+        } else if response.clicked()
+            && let Some(point) = response.interact_pointer_pos()
+            && !places.minimap.contains(point)
+        {
+            let hit = self.hit(state, point, places, ui.pixels_per_point());
+            state.select(hit.map(|hit| match hit {
+                Hit::Block(block) => Selection::Block(block),
+                Hit::Allocations(placed) => Selection::Allocation(placed[0].allocation),
+                Hit::Free { block, start, end, .. } => Selection::Free { block, start, end },
+            }));
         }
         let started_in_rows = response.interact_pointer_pos().is_some_and(|at| at.x < places.minimap.left());
         if response.dragged() && started_in_rows {
