@@ -417,9 +417,9 @@ impl Direct3D12 {
     pub(super) fn adapter(&mut self, args: &str) -> Result<(), CallError> {
         let args: AdapterArgs = serde_json::from_str(args)?;
         // The first one with memory of its own, unless there is none: the program chooses in the same way.
-        if let Some(desc) = args.desc
-            && (self.device.is_empty() || (self.video == 0 && desc.dedicated_video_memory.0 > 0))
-        {
+        let is_first = self.device.is_empty();
+        let has_own = |desc: &AdapterDesc| self.video == 0 && desc.dedicated_video_memory.0 > 0;
+        if let Some(desc) = args.desc.filter(|desc| is_first || has_own(desc)) {
             self.device = cut(&desc.description).to_owned();
             (self.video, self.shared) = (desc.dedicated_video_memory.0, desc.shared_system_memory.0);
         }

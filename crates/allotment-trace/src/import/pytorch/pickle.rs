@@ -456,11 +456,12 @@ impl Reader<'_, '_> {
         // Of the work of a value, an item is a small part.
         self.budget.work(items.len() / 8)?;
         let hash = self.hasher.hash_one(items);
-        if let Some(&List { first, length }) = self.shared.get(&hash)
-            && self.pickle.items.get(first as usize..).and_then(|from| from.get(..length as usize))
-                == Some(items)
-        {
-            return Ok(List { first, length });
+        let stored = &self.pickle.items;
+        let is_same = |&&List { first, length }: &&List| {
+            stored.get(first as usize..).and_then(|from| from.get(..length as usize)) == Some(items)
+        };
+        if let Some(&list) = self.shared.get(&hash).filter(is_same) {
+            return Ok(list);
         }
         self.budget.charge(ITEM_BYTES * items.len() + SHARED_BYTES)?;
         let first = index(self.pickle.items.len())?;
