@@ -125,9 +125,8 @@ impl<F: Fn(AllocationIndex) -> bool> Walk<'_, '_, F> {
             }
             _ => {}
         }
-        while let Some(&Reverse((at, row))) = self.ages.peek()
-            && at <= after
-        {
+        let is_past = |Reverse((at, _)): &&Reverse<(u64, u32)>| *at <= after;
+        while let Some(&Reverse((_, row))) = self.ages.peek().filter(is_past) {
             self.ages.pop();
             if self.timeline.allocation_exists(AllocationIndex(row), after) {
                 self.look(row, after);
