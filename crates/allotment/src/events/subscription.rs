@@ -35,7 +35,8 @@ use crate::choices::Name;
 #[non_exhaustive]
 pub struct SubscriptionDesc {
     /// The most events that wait for the reader, 8 to 80 bytes of host memory each, 28 on average. When there are more,
-    /// the library drops events until it has announced its whole state again ([`Event::Lost`](super::Event::Lost)).
+    /// the library drops events until it has announced its whole state again ([`Event::Lost`](super::Event::Lost)). Where several
+    /// threads write at once, they are counted a few at a time: 2 % more may wait.
     pub max_waiting_events: usize,
 }
 
