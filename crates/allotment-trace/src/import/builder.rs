@@ -88,6 +88,22 @@ impl<'a> Builder<'a> {
         self.unread(UnreadKind::Contradicts, 1, &format!("{what}, and is left out; marks show where"))
     }
 
+    /// Tells a difference between a number that the file states of itself and what was read. `whose` it is, in a sentence:
+    /// `of memory type 0`.
+    pub(crate) fn differ(
+        &mut self,
+        key: &str,
+        whose: &str,
+        stated: u64,
+        read: u64,
+    ) -> Result<(), ImportErrorKind> {
+        if stated == read {
+            return Ok(());
+        }
+        let text = format!("the file states `{key}` {stated} {whose}, and {read} was read");
+        self.unread(UnreadKind::Contradicts, 1, &text)
+    }
+
     /// Notes that something of the file is not imported: one sentence that says what, and what to do. The same sentence
     /// is kept once, with the sum of the counts.
     pub(crate) fn unread(&mut self, kind: UnreadKind, count: u64, text: &str) -> Result<(), ImportErrorKind> {

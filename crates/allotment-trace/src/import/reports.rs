@@ -24,7 +24,6 @@ use super::json::{Fields, Json};
 use super::limits::Budget;
 use super::source::Source;
 use super::text::Document;
-use super::vma::differ;
 use super::{ImportError, ImportErrorKind};
 use crate::recording::{Extent, Library, Recording, UnreadKind};
 
@@ -142,12 +141,12 @@ fn import(tree: &Json<'_>, builder: &mut Builder<'_>) -> Result<(), ImportErrorK
             }))?;
         }
     }
-    differ("allocations", "of the report", allocations.len() as u64, read, builder)?;
+    builder.differ("allocations", "of the report", allocations.len() as u64, read)?;
     if let Some(stated) = allocated {
-        differ("total_allocated_bytes", "of the report", stated, allocation_bytes, builder)?;
+        builder.differ("total_allocated_bytes", "of the report", stated, allocation_bytes)?;
     }
     if let Some(stated) = capacity {
-        differ("total_capacity_bytes", "of the report", stated, block_bytes, builder)?;
+        builder.differ("total_capacity_bytes", "of the report", stated, block_bytes)?;
     }
     Ok(())
 }

@@ -201,6 +201,8 @@ def calls():
         at, size = BASE + (number << 20), (number + 1) << 16
         trace.append({"action": "alloc", "addr": at, "size": size, "stream": 0, "time_us": number + 2, "frames": stack})
         blocks.append({"address": at, "size": size, "requested_size": size, "state": "active_allocated", "frames": stack})
+        end = BASE + LARGE if number + 1 == len(stacks) else at + (1 << 20)
+        blocks.append({"address": at + size, "size": end - at - size, "requested_size": 0, "state": "inactive", "frames": []})
     segment = {"device": 0, "address": BASE, "total_size": LARGE, "stream": 0, "segment_type": "large",
                "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": blocks}
     return {"segments": [segment], "device_traces": [trace], "allocator_settings": {}}

@@ -143,6 +143,28 @@ fn bind(buffer: u64, memory: u64, offset: u64) -> String {
     call("vkBindBufferMemory", "VK_SUCCESS", &args)
 }
 
+/// A program of Vulkan that allocates, binds, maps and frees.
+pub(super) fn vulkan() -> Vec<String> {
+    vec![
+        call(
+            "vkGetPhysicalDeviceMemoryProperties",
+            "",
+            r#"{"physicalDevice":3,"pMemoryProperties":{"memoryTypeCount":2,"memoryTypes":[{"propertyFlags":1,"heapIndex":0},{"propertyFlags":15,"heapIndex":0}],"memoryHeapCount":1,"memoryHeaps":[{"size":2147483648,"flags":1}]}}"#,
+        ),
+        memory(16, 1 << 20, "null"),
+        buffer(20, 4096),
+        bind(20, 16, 0),
+        buffer(21, 65536),
+        bind(21, 16, 4096),
+        call("vkMapMemory", "VK_SUCCESS", r#"{"memory":16,"offset":0,"size":65536,"ppData":"0x1000"}"#),
+        call("vkUnmapMemory", "", r#"{"memory":16}"#),
+        call("vkDestroyBuffer", "", r#"{"buffer":20}"#),
+        call("vkDestroyBuffer", "", r#"{"buffer":21}"#),
+        call("vkFreeMemory", "", r#"{"memory":16}"#),
+        call("vkQueuePresentKHR", "VK_SUCCESS", r#"{"queue":5}"#),
+    ]
+}
+
 #[test]
 fn memory_that_is_freed_with_bound_resources_frees_their_allocations_once() {
     let recording = import(&[

@@ -213,3 +213,65 @@ fn whole_stacks_are_kept_and_the_call_that_says_what_it_is_becomes_the_call_site
     // The six calls that the first three stacks begin with are inside of other calls, so each has its own; the ends are shared.
     assert!(recording.stacks.len() < 13 + 13 + 8 + 2);
 }
+
+#[test]
+fn nothing_of_a_snapshot_is_unread_and_what_contradicts_its_own_sums_is_told() {
+    for name in ["snapshot", "snapshot-ring", "snapshot-expandable", "snapshot-protocol-2", "snapshot-calls"]
+    {
+        assert_eq!(open(&format!("{name}.pickle")).unread, [], "{name}");
+    }
+    let bytes = std::fs::read(data("snapshot-protocol-4.pickle")).unwrap();
+    let with = |found: &str, other: &str| {
+        let at = bytes.windows(found.len()).position(|window| window == found.as_bytes()).unwrap();
+        let mut changed = bytes.clone();
+        changed[at..at + found.len()].copy_from_slice(other.as_bytes());
+        import::read(&*changed).unwrap().unread
+    };
+    for (found, other, said) in [
+        ("active_size", "active_sizf", "`active_sizf` of a segment is a key that is not known"),
+        ("inactive", "inactivf", "inactivf: a state of blocks that is not known"),
+        ("active_allocated", "active_alloc@ted", "a state of blocks that is not known"),
+        ("free_completed", "free_completeD", "free_completeD: actions of a kind that is not known"),
+        ("time_us", "time_u5", "`time_u5` of an entry of the history is a key that is not known"),
+        ("small", "smaxl", "`segment_type` of a segment is neither small nor large"),
+    ] {
+        let unread = with(found, other);
+        assert!(unread.iter().any(|unread| unread.text.contains(said)), "{said}: {unread:?}");
+    }
+}
+
+/// What a recording says of memory: without names, calls and times, which no snapshot states twice.
+fn memory(recording: &Recording) -> Vec<Event> {
+    let mut events = recording.events.clone();
+    events
+        .retain(|event| !matches!(event, Event::CallSite { .. } | Event::Stack { .. } | Event::Time { .. }));
+    for event in &mut events {
+        match event {
+            Event::Allocated(allocated) => (allocated.name, allocated.category) = Default::default(),
+            Event::PoolCreated { name: text, .. } | Event::Mark { text } => *text = Default::default(),
+            _ => {}
+        }
+    }
+    events
+}
+
+#[test]
+fn hardly_a_changed_byte_of_a_snapshot_changes_memory_unnoticed() {
+    for name in ["snapshot-expandable", "snapshot-protocol-4"] {
+        let mut bytes = std::fs::read(data(&format!("{name}.pickle"))).unwrap();
+        let whole = memory(&import::read(&*bytes).unwrap());
+        let mut unnoticed = Vec::new();
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            let read = import::read(&*bytes);
+            bytes[at] ^= 1;
+            if read.is_ok_and(|read| read.unread.is_empty() && memory(&read) != whole) {
+                unnoticed.push(at);
+            }
+        }
+        // Numbers of streams and devices, what is expandable, the order of two devices' events, and the size and the address
+        // of what only one entry of the history is about.
+        println!("{name}: {} of {} bytes", unnoticed.len(), bytes.len());
+        assert!(unnoticed.len() < bytes.len() / 32, "{name}: {unnoticed:?}");
+    }
+}

@@ -32,9 +32,9 @@ use allotment::{Alignment, ResourceKind};
 
 use super::super::builder::{Builder, cut};
 use super::super::d3d12_heaps::{HEAP_TYPES, heaps_of};
-use super::CallError;
-use super::json::{Flags, Num};
+use super::json::{Flags, Num, present};
 use super::queues::Queues;
+use super::{CallError, d3d12_methods};
 use crate::recording::{Api, Header, MemoryType, UnreadKind};
 use crate::usage_flags;
 
@@ -52,7 +52,7 @@ pub(super) struct Method<'a> {
     #[serde(borrow)]
     pub(super) name: std::borrow::Cow<'a, str>,
     #[serde(default)]
-    object: Object,
+    object: Option<Object>,
     #[serde(borrow, default, rename = "return")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -81,8 +81,48 @@ impl<'a> Method<'a> {
         !matches!(self.result(), "S_OK" | "S_FALSE" | "" | "0" | "0x0")
     }
 
+    /// Returns an error for a result that is neither success nor a failure, as a word or a number.
+    fn check_result(&self) -> Result<(), CallError> {
+        let result = self.result();
+        let is_failure =
+            ["E_", "DXGI_", "D3D12_", "D3D10_", "D3D11_", "0x"].iter().any(|start| result.starts_with(start));
+        if !self.failed() || is_failure || result.parse::<i64>().is_ok() {
+            Ok(())
+        } else {
+            Err(CallError::Form("its result is none of Direct3D's"))
+        }
+    }
+
     fn of(&self, kind: &str) -> bool {
-        self.object.kind.starts_with(kind)
+        self.object.as_ref().is_some_and(|object| object.kind.starts_with(kind))
+    }
+
+    /// Returns an error for a call about memory without what each version of the converter writes.
+    fn check_form(&self, of_device: bool) -> Result<(), CallError> {
+        let name = &*self.name;
+        let creates = ["CreateHeap", "CreateCommittedResource", "CreatePlacedResource"];
+        let creates = creates.iter().any(|start| name.starts_with(start));
+        let others =
+            ["Release", "SetName", "Map", "Unmap", "ExecuteCommandLists", "Signal", "GetCompletedValue"];
+        if !creates && !others.contains(&name) {
+            return Ok(());
+        }
+        if creates && !of_device {
+            return Err(CallError::Form("its object is no device"));
+        }
+        if !["ID3D", "IDXGI", "IUnknown"].iter().any(|start| self.of(start)) {
+            return Err(CallError::Form("its object is of no interface of Direct3D 12 or DXGI"));
+        }
+        if self.handle() == 0 {
+            return Err(CallError::Form("its object has no handle"));
+        }
+        // `Release` and `GetCompletedValue` return numbers.
+        if creates || matches!(name, "Map" | "Signal" | "SetName") { self.check_result() } else { Ok(()) }
+    }
+
+    /// Returns the object whose method it is; 0 where the capture has none.
+    fn handle(&self) -> u64 {
+        self.object.as_ref().map_or(0, |object| object.handle.0)
     }
 }
 
@@ -128,9 +168,9 @@ struct Heap {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CreateHeap {
-    p_desc: HeapDesc,
-    #[serde(default)]
-    ppv_heap: Num,
+    p_desc: Option<HeapDesc>,
+    #[serde(default, deserialize_with = "present")]
+    ppv_heap: Option<Num>,
 }
 
 #[derive(Deserialize)]
@@ -150,16 +190,16 @@ struct HeapProperties {
 
 #[derive(Deserialize)]
 struct CreateResource {
-    #[serde(rename = "pHeapProperties", default)]
-    properties: HeapProperties,
+    #[serde(rename = "pHeapProperties")]
+    properties: Option<HeapProperties>,
     #[serde(rename = "pHeap", default)]
     heap: Num,
-    #[serde(rename = "HeapOffset", default)]
-    offset: Num,
+    #[serde(rename = "HeapOffset", default, deserialize_with = "present")]
+    offset: Option<Num>,
     #[serde(rename = "pDesc")]
-    desc: Desc,
-    #[serde(rename = "ppvResource", default)]
-    resource: Num,
+    desc: Option<Desc>,
+    #[serde(rename = "ppvResource", default, deserialize_with = "present")]
+    resource: Option<Num>,
 }
 
 /// The description of a resource.
@@ -345,6 +385,7 @@ impl Direct3D12 {
     ) -> Result<bool, CallError> {
         self.used |= call.of("ID3D12");
         let device = call.of("ID3D12Device");
+        call.check_form(device)?;
         match &*call.name {
             "CreateHeap" | "CreateHeap1" if device => self.create_heap(call, builder)?,
             "CreateCommittedResource"
@@ -373,11 +414,11 @@ impl Direct3D12 {
             name if name.starts_with("GetResourceAllocationInfo") && device => {
                 self.allocation_info(call, builder)?;
             }
-            "Release" if call.result() == "0" => self.released(call.object.handle.0, builder)?,
+            "Release" if call.result() == "0" => self.released(call.handle(), builder)?,
             "SetName" => self.name(call, builder)?,
-            "Map" if !call.failed() => self.map(call.object.handle.0, true, builder)?,
-            "Unmap" => self.map(call.object.handle.0, false, builder)?,
-            "ExecuteCommandLists" => queues.submitted(call.object.handle.0, 0, builder)?,
+            "Map" if !call.failed() => self.map(call.handle(), true, builder)?,
+            "Unmap" => self.map(call.handle(), false, builder)?,
+            "ExecuteCommandLists" => queues.submitted(call.handle(), 0, builder)?,
             "Signal" if call.of("ID3D12CommandQueue") && !call.failed() => {
                 self.signal(call, queues, builder)?;
             }
@@ -407,6 +448,10 @@ impl Direct3D12 {
                         builder.push(Event::Budget { heap, usage, budget })?;
                     }
                 }
+            }
+            name if device && !d3d12_methods::is_known(name) => {
+                let text = format!("`{}` is a method of the device that is not known", cut(name));
+                builder.unread(UnreadKind::NotUnderstood, 1, &text)?;
             }
             _ => {}
         }
@@ -480,21 +525,25 @@ impl Direct3D12 {
 
     fn create_heap(&mut self, call: &Method<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: CreateHeap = call.args()?;
-        let size = args.p_desc.size_in_bytes.0;
         if call.failed() {
+            let size = args.p_desc.map_or(0, |desc| desc.size_in_bytes.0);
             return Self::refused(call, size, builder);
         }
-        if args.ppv_heap.0 == 0 {
+        let (Some(desc), Some(Num(handle))) = (args.p_desc, args.ppv_heap) else {
+            return Err(CallError::Form("it has no description or no heap"));
+        };
+        let size = desc.size_in_bytes.0;
+        if handle == 0 {
             // The program asked whether it could.
             return Ok(());
         }
-        self.released(args.ppv_heap.0, builder)?;
-        let (pool, memory_type) = self.pool(&args.p_desc.properties, builder)?;
+        self.released(handle, builder)?;
+        let (pool, memory_type) = self.pool(&desc.properties, builder)?;
         let block = builder.new_block();
         let kind = BlockKind::Shared;
         builder.push(Event::BlockAllocated { block, pool, memory_type, kind, size })?;
         builder.budget.charge(OBJECT_BYTES)?;
-        self.objects.insert(args.ppv_heap.0, Live::Heap(block));
+        self.objects.insert(handle, Live::Heap(block));
         self.heaps.insert(block, Heap { size, placed: 0, released: false });
         Ok(())
     }
@@ -506,20 +555,30 @@ impl Direct3D12 {
         builder: &mut Builder<'_>,
     ) -> Result<(), CallError> {
         let args: CreateResource = call.args()?;
-        let known = self.sizes.get(&args.desc.key()).copied();
-        let rounded = args.desc.width.0.checked_next_multiple_of(RESOURCE_ALIGNMENT);
-        let of_buffer = rounded.filter(|_| args.desc.is_buffer());
+        let Some(desc) = args.desc else {
+            return if call.failed() {
+                Self::refused(call, 0, builder)
+            } else {
+                Err(CallError::Form("it has no description"))
+            };
+        };
+        let known = self.sizes.get(&desc.key()).copied();
+        let rounded = desc.width.0.checked_next_multiple_of(RESOURCE_ALIGNMENT);
+        let of_buffer = rounded.filter(|_| desc.is_buffer());
         let of_buffer = of_buffer.and_then(|size| Some((size, Alignment::new(RESOURCE_ALIGNMENT).ok()?)));
         let found = known.or(of_buffer);
         if call.failed() {
             return Self::refused(call, found.map_or(0, |(size, _)| size), builder);
         }
-        if args.resource.0 == 0 {
+        let Some(Num(handle)) = args.resource else {
+            return Err(CallError::Form("it has no resource"));
+        };
+        if handle == 0 {
             // The program asked whether it could.
             return Ok(());
         }
         // A capture that was cut can lack the end of the resource that had this handle.
-        self.released(args.resource.0, builder)?;
+        self.released(handle, builder)?;
         let Some((size, alignment)) = found else {
             let text = "textures whose size the capture does not say, as the program never called \
                         `GetResourceAllocationInfo` for them, are left out";
@@ -535,20 +594,26 @@ impl Direct3D12 {
                 let text = "a resource was placed in a heap that was not created, and is left out";
                 return Ok(builder.unread(UnreadKind::Contradicts, 1, text)?);
             };
-            if args.offset.0.checked_add(size).is_none_or(|end| end > heap.size) {
+            let Some(Num(offset)) = args.offset else {
+                return Err(CallError::Form("it has no offset"));
+            };
+            if offset.checked_add(size).is_none_or(|end| end > heap.size) {
                 let text = "a resource was placed beyond its heap, and is left out";
                 return Ok(builder.unread(UnreadKind::Contradicts, 1, text)?);
             }
             heap.placed += 1;
-            (block, args.offset.0, Memory::Placed(block))
+            (block, offset, Memory::Placed(block))
         } else {
-            let (pool, memory_type) = self.pool(&args.properties, builder)?;
+            let Some(properties) = &args.properties else {
+                return Err(CallError::Form("it has no properties of a heap"));
+            };
+            let (pool, memory_type) = self.pool(properties, builder)?;
             let block = builder.new_block();
             let kind = BlockKind::DedicatedToResource;
             builder.push(Event::BlockAllocated { block, pool, memory_type, kind, size })?;
             (block, 0, Memory::Committed(block))
         };
-        let category = builder.text(&args.desc.shape())?;
+        let category = builder.text(&desc.shape())?;
         let allocation = builder.new_allocation();
         builder.push(Event::Allocated(Allocated {
             allocation,
@@ -561,13 +626,13 @@ impl Direct3D12 {
             category,
             alignment,
             usage: None,
-            kind: args.desc.kind(),
+            kind: desc.kind(),
             placement: if placed { Placement::Unknown } else { Placement::DedicatedToResource },
             second_choice: false,
             movable: false,
         }))?;
         builder.budget.charge(OBJECT_BYTES)?;
-        self.objects.insert(args.resource.0, Live::Resource { allocation, category, maps: 0, memory });
+        self.objects.insert(handle, Live::Resource { allocation, category, maps: 0, memory });
         Ok(())
     }
 
@@ -632,8 +697,7 @@ impl Direct3D12 {
     }
 
     fn name(&mut self, call: &Method<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
-        let Some(&Live::Resource { allocation, category, .. }) = self.objects.get(&call.object.handle.0)
-        else {
+        let Some(&Live::Resource { allocation, category, .. }) = self.objects.get(&call.handle()) else {
             return Ok(());
         };
         let args: SetName = call.args()?;
@@ -665,7 +729,7 @@ impl Direct3D12 {
         builder: &mut Builder<'_>,
     ) -> Result<(), CallError> {
         let args: Signal = call.args()?;
-        let queue = call.object.handle.0;
+        let queue = call.handle();
         if let Some(value) = queues.last(queue) {
             builder.budget.charge(SIGNAL_BYTES)?;
             self.signals.entry(args.fence.0).or_default().insert(args.value.0, (queue, value));
@@ -682,7 +746,7 @@ impl Direct3D12 {
     ) -> Result<(), CallError> {
         // A lost device has the largest number.
         let Ok(value) = call.result().parse::<u64>() else { return Ok(()) };
-        let Some(of_fence) = self.signals.get_mut(&call.object.handle.0).filter(|_| value != u64::MAX) else {
+        let Some(of_fence) = self.signals.get_mut(&call.handle()).filter(|_| value != u64::MAX) else {
             return Ok(());
         };
         let later = of_fence.split_off(&(value + 1));

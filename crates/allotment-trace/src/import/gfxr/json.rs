@@ -51,6 +51,11 @@ impl<'de> Deserialize<'de> for Num {
     }
 }
 
+/// Reads a number that may be missing. Null is one.
+pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Num>, D::Error> {
+    Num::deserialize(deserializer).map(Some)
+}
+
 /// Flags: a number, or the names of the bits (`--expand-flags`).
 #[derive(Clone, Debug)]
 pub(super) enum Flags {

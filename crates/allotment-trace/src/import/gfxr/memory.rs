@@ -12,7 +12,7 @@ use allotment::events::{
 };
 
 use super::super::builder::{Builder, cut};
-use super::json::{Num, find};
+use super::json::{Num, find, present};
 use super::resources::{CreateBuffer, CreateImage, GetRequirements, Handle, Resource};
 use super::{Call, CallError};
 use crate::recording::UnreadKind;
@@ -61,15 +61,15 @@ struct Bound {
 struct AllocateMemory<'a> {
     #[serde(borrow)]
     p_allocate_info: AllocateInfo<'a>,
-    #[serde(default)]
-    p_memory: Num,
+    /// A call that failed may lack it.
+    #[serde(default, deserialize_with = "present")]
+    p_memory: Option<Num>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AllocateInfo<'a> {
     allocation_size: Num,
-    #[serde(default)]
     memory_type_index: Num,
     #[serde(borrow)]
     p_next: Option<&'a RawValue>,
@@ -82,10 +82,12 @@ struct Dedicated {
     image: Num,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Bind {
+    #[serde(default)]
     buffer: Num,
+    #[serde(default)]
     image: Num,
     memory: Num,
     memory_offset: Num,
@@ -98,12 +100,13 @@ struct Bind2 {
 }
 
 /// The arguments of `vkMapMemory` and `vkUnmapMemory`, and the structures of their newer forms.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Deserialize)]
 struct Map {
     memory: Num,
-    offset: Num,
-    size: Num,
+    #[serde(default, deserialize_with = "present")]
+    offset: Option<Num>,
+    #[serde(default, deserialize_with = "present")]
+    size: Option<Num>,
 }
 
 #[derive(Deserialize)]
@@ -113,12 +116,17 @@ struct Map2 {
     p_memory_map_info: Option<Map>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Destroy {
-    buffer: Num,
-    image: Num,
+#[derive(Deserialize)]
+struct FreeMemory {
     memory: Num,
+}
+
+#[derive(Deserialize)]
+struct Destroy {
+    #[serde(default, deserialize_with = "present")]
+    buffer: Option<Num>,
+    #[serde(default, deserialize_with = "present")]
+    image: Option<Num>,
 }
 
 #[derive(Deserialize)]
@@ -181,7 +189,9 @@ impl MemoryObjects {
             builder.push(Event::Refused { reason, requested: size, available: 0, largest_free: 0, name })?;
             return Ok(());
         }
-        let handle = args.p_memory.0;
+        let Some(Num(handle)) = args.p_memory else {
+            return Err(CallError::Form("it has no memory"));
+        };
         self.free_handle(handle, builder)?;
         let next = args.p_allocate_info.p_next;
         let mut dedicated: Option<Dedicated> = None;
@@ -209,8 +219,11 @@ impl MemoryObjects {
     }
 
     pub(super) fn free(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
-        let args: Destroy = serde_json::from_str(args)?;
-        self.free_handle(args.memory.0, builder)
+        let FreeMemory { memory: Num(handle) } = serde_json::from_str(args)?;
+        if handle != 0 && !self.memories.contains_key(&handle) {
+            builder.leave_out("import: memory was freed that was not allocated")?;
+        }
+        self.free_handle(handle, builder)
     }
 
     fn free_handle(&mut self, handle: u64, builder: &mut Builder<'_>) -> Result<(), CallError> {
@@ -271,6 +284,11 @@ impl MemoryObjects {
             builder.leave_out("import: a resource was bound beyond its memory")?;
             return Ok(());
         }
+        if size == 0 {
+            let text = "images whose size the capture does not say, as the program never called \
+                        `vkGetImageMemoryRequirements` for them, are shown with 0 bytes";
+            builder.unread(UnreadKind::NotUnderstood, 1, text)?;
+        }
         let category = builder.text(&resource.shape)?;
         let name = match &resource.name {
             Some(name) => builder.text(name)?,
@@ -305,10 +323,15 @@ impl MemoryObjects {
 
     pub(super) fn destroy_one(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: Destroy = serde_json::from_str(args)?;
-        let handle = match (args.buffer.0, args.image.0) {
-            (0, image) => Handle::Image(image),
-            (buffer, _) => Handle::Buffer(buffer),
+        let handle = match (args.buffer, args.image) {
+            (Some(Num(0)), _) | (None, Some(Num(0))) => return Ok(()),
+            (Some(Num(buffer)), _) => Handle::Buffer(buffer),
+            (None, Some(Num(image))) => Handle::Image(image),
+            (None, None) => return Err(CallError::Form("it has no resource")),
         };
+        if !self.resources.contains_key(&handle) {
+            builder.leave_out("import: a resource was destroyed that was not created")?;
+        }
         self.destroy(handle, builder)
     }
 
@@ -342,7 +365,15 @@ impl MemoryObjects {
     }
 
     fn set_mapped(&mut self, map: &Map, is: bool, builder: &mut Builder<'_>) -> Result<(), CallError> {
-        let Some(memory) = self.memories.get_mut(&map.memory.0) else { return Ok(()) };
+        let range = match (map.offset, map.size) {
+            // `VK_WHOLE_SIZE` is the largest number: the end saturates.
+            (Some(Num(offset)), Some(Num(size))) if is => Some((offset, offset.saturating_add(size))),
+            _ if is => return Err(CallError::Form("it has no range")),
+            _ => None,
+        };
+        let Some(memory) = self.memories.get_mut(&map.memory.0) else {
+            return Ok(builder.leave_out("import: memory was mapped or unmapped that was not allocated")?);
+        };
         if memory.map_work > MOST_MAP_WORK {
             return Ok(());
         }
@@ -356,8 +387,7 @@ impl MemoryObjects {
         builder.budget.work(memory.bound.len())?;
         let was = memory.mapped;
         let mut changed: Vec<AllocationKey> = Vec::new();
-        // `VK_WHOLE_SIZE` is the largest number: the end saturates.
-        memory.mapped = is.then(|| (map.offset.0, map.offset.0.saturating_add(map.size.0)));
+        memory.mapped = range;
         for (&allocation, bound) in &memory.bound {
             if overlaps(was, bound) != overlaps(memory.mapped, bound) {
                 changed.push(allocation);

@@ -22,6 +22,7 @@
 //! are no longer followed, which a mark says.
 
 mod d3d12;
+mod d3d12_methods;
 mod device;
 mod json;
 mod memory;
@@ -29,8 +30,10 @@ mod queues;
 mod resources;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use allotment::events::Event;
@@ -94,6 +97,15 @@ impl Call<'_> {
         self.result().starts_with("VK_ERROR")
     }
 
+    /// Returns true for a result of Vulkan: a code as a word or a number, an address, or none.
+    fn has_known_result(&self) -> bool {
+        let result = self.result();
+        result.starts_with("VK_")
+            || result.starts_with("0x")
+            || matches!(result, "" | "null" | "true" | "false")
+            || result.parse::<i128>().is_ok()
+    }
+
     fn args(&self) -> &str {
         self.args.map_or("{}", RawValue::get)
     }
@@ -102,6 +114,8 @@ impl Call<'_> {
 /// Why a call cannot be imported.
 enum CallError {
     Json(serde_json::Error),
+    /// The call has something that no version of the converter writes, or lacks what all write.
+    Form(&'static str),
     Kind(ImportErrorKind),
 }
 
@@ -135,33 +149,45 @@ pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Recording
     while let Some((number, text)) = source.next_line(limits.line_bytes)? {
         let at = |kind| ImportError::new(Some(Position::Line(number)), kind);
         let line: Line<'_> = serde_json::from_str(text).map_err(|e| at(ImportErrorKind::json(&e)))?;
-        if let Some(header) = line.header {
+        if let Some(header) = &line.header {
             producer = format!("GFXReconstruct {}", cut(&header.version));
         }
         let (name, read) = match (&line.call, &line.method, &line.meta) {
             (Some(call), ..) => (&call.name, import.call(call, &mut builder)),
             (_, Some(call), _) => (&call.name, import.method(call, &mut builder)),
             (.., Some(meta)) => (&meta.name, import.meta(meta)),
-            _ => continue,
-        };
-        match read {
-            Ok(()) => {}
-            // The line as a whole is JSON, and the others can be read without it.
-            Err(CallError::Json(error)) => {
-                let kind = ImportErrorKind::json_value(&error);
-                let text =
-                    format!("arguments of `{}` have an unknown form, and it is left out: {kind}", cut(name));
-                builder
-                    .unread_at(UnreadKind::NotUnderstood, 1, &text, Some(Position::Line(number)))
-                    .map_err(at)?;
+            _ if line.header.is_some() || is_known(text) => continue,
+            _ => {
+                let text = "lines that are no call and nothing else that is known";
+                let at_line = Some(Position::Line(number));
+                builder.unread_at(UnreadKind::NotUnderstood, 1, text, at_line).map_err(at)?;
+                continue;
             }
+        };
+        // The line as a whole is JSON, and the others can be read without it.
+        let why = match read {
+            Ok(()) => continue,
+            Err(CallError::Json(error)) => ImportErrorKind::json_value(&error).to_string(),
+            Err(CallError::Form(why)) => why.to_owned(),
             Err(CallError::Kind(kind)) => return Err(at(kind)),
-        }
+        };
+        let text = format!("arguments of `{}` have an unknown form, and it is left out: {why}", cut(name));
+        builder.unread_at(UnreadKind::NotUnderstood, 1, &text, Some(Position::Line(number))).map_err(at)?;
     }
     let header = import.devices.into_header();
     builder.recording.header = import.d3d12.header(&header).unwrap_or(header);
     builder.recording.header.producer = producer;
     Ok(builder.recording)
+}
+
+/// Calls with "Memory" in their name that begin so say nothing about what is allocated.
+const ASKS_OR_COPIES: [&str; 6] =
+    ["vkGet", "vkCmd", "vkCopy", "vkFlush", "vkInvalidate", "vkSetDeviceMemoryPriority"];
+
+/// Returns true for a line that says something of the capture and no call.
+fn is_known(line: &str) -> bool {
+    let keys: Option<BTreeMap<Cow<'_, str>, IgnoredAny>> = serde_json::from_str(line).ok();
+    keys.is_some_and(|keys| ["annotation", "frame", "state"].iter().any(|&key| keys.contains_key(key)))
 }
 
 impl Import {
@@ -189,6 +215,7 @@ impl Import {
     fn call(&mut self, call: &Call<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let (args, objects, queues) = (call.args(), &mut self.objects, &mut self.queues);
         match &*call.name {
+            _ if !call.has_known_result() => Err(CallError::Form("its result is none of Vulkan's")),
             "vkAllocateMemory" => objects.allocate(call, builder),
             // It did not complete, so that it may have no arguments of its end.
             _ if call.failed() && &*call.name != "vkQueuePresentKHR" => Ok(()),
@@ -229,8 +256,10 @@ impl Import {
             "vkQueueBindSparse" => {
                 Ok(builder.unread(UnreadKind::NotUnderstood, 1, "sparse bindings are not imported")?)
             }
-            name if name.starts_with("vkBind") && name.contains("Memory") => {
-                let text = format!("memory that `{}` binds is not imported", cut(name));
+            name if name.contains("Memory")
+                && !ASKS_OR_COPIES.iter().any(|start| name.starts_with(start)) =>
+            {
+                let text = format!("`{}` is about memory, and is not imported", cut(name));
                 Ok(builder.unread(UnreadKind::NotUnderstood, 1, &text)?)
             }
             _ => Ok(()),

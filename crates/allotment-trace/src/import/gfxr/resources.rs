@@ -44,7 +44,6 @@ impl Resource {
 #[serde(rename_all = "camelCase")]
 pub(super) struct CreateBuffer {
     p_create_info: BufferInfo,
-    #[serde(default)]
     pub(super) p_buffer: Num,
 }
 
@@ -59,7 +58,6 @@ struct BufferInfo {
 #[serde(rename_all = "camelCase")]
 pub(super) struct CreateImage {
     p_create_info: ImageInfo,
-    #[serde(default)]
     pub(super) p_image: Num,
 }
 

@@ -90,7 +90,10 @@ pub(super) fn walk(snapshot: &Snapshot, budget: &Budget) -> Result<Before, Impor
                 // It was freed, so that what is there at the end was allocated later.
                 last.remove(&at);
                 let (size, requested, frames) = (rounded(entry.size), entry.size, Value::None);
-                before.blocks.insert(at, Block { at, size, requested, pending: true, frames });
+                before.blocks.insert(
+                    at,
+                    Block { at, size, requested, is_requested_known: true, pending: true, frames },
+                );
             }
             Action::SegmentAlloc => {
                 if let Some(segment) = before.segments.remove(&at) {
@@ -103,7 +106,7 @@ pub(super) fn walk(snapshot: &Snapshot, budget: &Budget) -> Result<Before, Impor
             }
             Action::SegmentMap => before.mapped.remove(at, entry.size),
             Action::SegmentUnmap => before.mapped.insert(at, entry.size),
-            Action::OutOfMemory | Action::Other(_) => {}
+            Action::OutOfMemory | Action::Mark(_) | Action::Other(_) => {}
         }
     }
     Ok(before)

@@ -57,6 +57,7 @@ struct Written {
 struct Live {
     allocation: AllocationKey,
     block: BlockId,
+    requested: u64,
     occupied: u64,
     pending: bool,
 }
@@ -88,11 +89,12 @@ struct Stack {
 const ENTRY_BYTES: usize = 160;
 
 impl<'a> Forwards<'a> {
-    pub(super) fn new(pickle: &'a Pickle, snapshot: &'a Snapshot, budget: &'a Budget) -> Self {
+    pub(super) fn new(pickle: &'a Pickle, snapshot: &'a Snapshot, builder: Builder<'a>) -> Self {
+        let budget = builder.budget;
         Self {
             pickle,
             snapshot,
-            builder: Builder::new(budget),
+            builder,
             budget,
             pools: BTreeMap::new(),
             segments: BTreeMap::new(),
@@ -146,19 +148,34 @@ impl<'a> Forwards<'a> {
             Action::Alloc => {
                 let occupied = before.occupied.get(&i).copied().filter(|&occupied| occupied >= size);
                 let occupied = occupied.unwrap_or_else(|| rounded(size));
-                let block =
-                    Block { at, size: occupied, requested: size, pending: false, frames: entry.frames };
+                let block = Block {
+                    at,
+                    size: occupied,
+                    requested: size,
+                    is_requested_known: true,
+                    pending: false,
+                    frames: entry.frames,
+                };
                 let label = self.pickle.text(entry.label).unwrap_or_default();
                 let label = self.builder.text(label)?;
                 self.allocated(&block, label, Placement::Unknown)?;
             }
-            Action::FreeRequested => self.free_requested(at)?,
-            Action::FreeCompleted => self.freed(at)?,
+            Action::FreeRequested => {
+                self.same_size("released", size, self.live.get(&at).map(|live| live.requested))?;
+                self.free_requested(at)?;
+            }
+            Action::FreeCompleted => {
+                self.same_size("freed", size, self.live.get(&at).map(|live| live.requested))?;
+                self.freed(at)?;
+            }
             Action::SegmentAlloc => {
                 let pool = before.pools.get(&i).copied();
                 self.segment_allocated(at, size, pool.unwrap_or_else(|| pool_of(at.0, entry.stream, size)))?;
             }
-            Action::SegmentFree => self.segment_freed(at)?,
+            Action::SegmentFree => {
+                self.same_size("freed", size, self.segments.get(&at).map(|written| written.size))?;
+                self.segment_freed(at)?;
+            }
             Action::SegmentMap => {
                 self.mapped.insert(at, size);
                 self.resize_at(at)?;
@@ -174,6 +191,10 @@ impl<'a> Forwards<'a> {
                 largest_free: 0,
                 name: TextId::NONE,
             })?,
+            Action::Mark(name) => {
+                let label = self.pickle.text(entry.label).or(self.pickle.text(name)).unwrap_or_default();
+                self.builder.mark(label)?;
+            }
             Action::Other(name) => {
                 let name = self.pickle.text(name).unwrap_or_default();
                 let what = "actions of a kind that is not known; marks show where";
@@ -182,6 +203,15 @@ impl<'a> Forwards<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Tells where memory has another size than it was allocated with. What does not exist is told elsewhere.
+    fn same_size(&mut self, what: &str, stated: u64, known: Option<u64>) -> Result<()> {
+        if known.is_none_or(|known| known == stated) {
+            return Ok(());
+        }
+        let text = format!("memory was {what} with another size than it was allocated with");
+        self.builder.unread(UnreadKind::Contradicts, 1, &text)
     }
 
     /// Makes the state the final one, whatever the history said.
@@ -241,8 +271,15 @@ impl<'a> Forwards<'a> {
         for (at, block) in wanted {
             match self.live.get(&at) {
                 None => self.allocated(block, TextId::NONE, Placement::Existing)?,
-                Some(live) if block.pending && !live.pending => self.free_requested(at)?,
-                Some(_) => {}
+                Some(live) => {
+                    let (known, is_released) = (live.requested, live.pending);
+                    if block.is_requested_known {
+                        self.same_size("kept", block.requested, Some(known))?;
+                    }
+                    if block.pending && !is_released {
+                        self.free_requested(at)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -439,8 +476,10 @@ impl<'a> Forwards<'a> {
         if !stack.is_none() {
             self.builder.push(Event::Stack { allocation, stack })?;
         }
-        self.live.insert(at, Live { allocation, block: written.block, occupied, pending: false });
-        if block.pending { self.free_requested(at) } else { Ok(()) }
+        let is_pending = block.pending;
+        let (block, requested) = (written.block, block.requested);
+        self.live.insert(at, Live { allocation, block, requested, occupied, pending: false });
+        if is_pending { self.free_requested(at) } else { Ok(()) }
     }
 
     /// Adds a stack, and finds the call that says where its memory comes from: that is its call site. The innermost call of

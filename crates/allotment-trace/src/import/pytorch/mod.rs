@@ -12,7 +12,8 @@
 //! | `alloc`; a block that is not inactive | an allocation, with the place of the program in its stack |
 //! | `free_requested`, `free_completed` | its release, and its end |
 //! | `oom` | a refusal |
-//! | another action | a mark |
+//! | `snapshot`, `user_defined` | a mark |
+//! | another action | a mark, and [unread](crate::recording::Recording::unread) |
 //!
 //! The history has requested sizes, and the final state also what a block occupies. Of what was freed before the end
 //! only the former is known: PyTorch rounds it up to 512 bytes, which is what is assumed. (It gives some blocks more: a
@@ -24,6 +25,7 @@ mod pickle;
 mod snapshot;
 
 use super::ImportError;
+use super::builder::Builder;
 use super::limits::Budget;
 use super::source::Source;
 use crate::recording::Recording;
@@ -34,7 +36,8 @@ pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Recording
     source.limit(budget.limits().document_bytes);
     let pickle = pickle::read(source, budget)?;
     let whole = |kind| ImportError::new(None, kind);
-    let snapshot = Snapshot::parse(&pickle, budget).map_err(whole)?;
+    let mut builder = Builder::new(budget);
+    let snapshot = Snapshot::parse(&pickle, budget, &mut builder).map_err(whole)?;
     let before = backwards::walk(&snapshot, budget).map_err(whole)?;
-    Forwards::new(&pickle, &snapshot, budget).run(&before).map_err(whole)
+    Forwards::new(&pickle, &snapshot, builder).run(&before).map_err(whole)
 }

@@ -130,6 +130,14 @@ impl Pickle {
         values.get(index).copied()
     }
 
+    /// Returns the number of a dictionary's keys, which dictionaries with the same keys share, and the keys.
+    pub(super) fn keys(&self, dict: Value) -> Option<(u32, impl Iterator<Item = &str>)> {
+        let Value::Dict(index) = dict else { return None };
+        let shape = self.dicts.get(index as usize)?.shape;
+        let keys = self.shapes.get(shape as usize)?;
+        Some((shape, keys.iter().map(|&key| self.text(key).unwrap_or("(no text)"))))
+    }
+
     /// Returns the keys of a dictionary, and its values.
     fn entries(&self, dict: Value) -> Option<(&[Value], &[Value])> {
         let Value::Dict(index) = dict else { return None };

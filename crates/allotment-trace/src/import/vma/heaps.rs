@@ -9,7 +9,7 @@ use super::super::builder::{Builder, cut};
 use super::super::d3d12_heaps::{CUSTOM, HEAP_TYPES, heaps_of};
 use super::super::json::{Fields, Json, cut_key};
 use super::ImportErrorKind;
-use super::sums::{Sums, differ};
+use super::sums::Sums;
 use crate::recording::{Api, Heap, Library, MemoryType, UnreadKind};
 
 /// The most heaps, and the most memory types. Vulkan has at most 16 and 32.
@@ -234,7 +234,7 @@ impl<'j, 'a> Heaps<'j, 'a> {
             match statistics {
                 Some(stated) => sums(of).compare(stated, &whose, builder)?,
                 // VMA 2 leaves out the statistics of nothing.
-                None => differ("Blocks", &whose, 0, sums(of).blocks, builder)?,
+                None => builder.differ("Blocks", &whose, 0, sums(of).blocks)?,
             }
         }
         // A heap without memory types says only what is in all of them, if it is the only one.
@@ -251,7 +251,7 @@ impl<'j, 'a> Heaps<'j, 'a> {
             ("memoryTypeCount", type_count, self.types.len()),
         ] {
             if let Some(stated) = stated {
-                differ(key, "of the device", stated, read as u64, builder)?;
+                builder.differ(key, "of the device", stated, read as u64)?;
             }
         }
         for (index, heap) in self.heaps.iter().enumerate() {
@@ -265,7 +265,7 @@ impl<'j, 'a> Heaps<'j, 'a> {
             match heap.statistics {
                 _ if ambiguous || (without_types && self.heaps.len() > 1) => {}
                 Some(stated) => all.compare(stated, &whose, builder)?,
-                None => differ("Blocks", &whose, 0, all.blocks, builder)?,
+                None => builder.differ("Blocks", &whose, 0, all.blocks)?,
             }
             let Some(budget) = heap.budget else { continue };
             let mut fields = Fields::new(budget, "a budget");
@@ -273,7 +273,7 @@ impl<'j, 'a> Heaps<'j, 'a> {
             let newer = (fields.number("BudgetBytes"), fields.number("UsageBytes"));
             let older = (fields.number("Budget"), fields.number("Usage"));
             if let Some(stated) = fields.number("BlockBytes") {
-                differ("BlockBytes", &whose, stated, all.block_bytes, builder)?;
+                builder.differ("BlockBytes", &whose, stated, all.block_bytes)?;
             }
             // Those of VMA 2.3 include allocations that became lost, which are nowhere else.
             fields.skip(&["AllocationBytes"]);

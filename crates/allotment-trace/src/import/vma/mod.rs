@@ -42,7 +42,6 @@ use super::{ImportError, ImportErrorKind};
 use crate::recording::{Extent, Library, Recording, UnreadKind};
 use crate::usage_flags;
 use heaps::{Heaps, memory_type};
-pub(super) use sums::differ;
 use sums::{Ranges, Sums};
 
 /// Of the limit of memory, the part that text may have: it takes three times its size while it is read, and its values are
@@ -291,7 +290,7 @@ impl Dump<'_, '_> {
             let mut fields = Fields::new(counts, "the number of blocks");
             fields.skip(&["Min", "Max"]);
             if let Some(stated) = fields.number("Cur") {
-                differ("BlockCount.Cur", &format!("of pool {}", id.0), stated, sums.blocks, self.builder)?;
+                self.builder.differ("BlockCount.Cur", &format!("of pool {}", id.0), stated, sums.blocks)?;
             }
             fields.end(self.builder)?;
         }
@@ -347,7 +346,7 @@ impl Dump<'_, '_> {
             ("UnusedRanges", unused_ranges, sums.free.count),
         ] {
             if let Some(stated) = stated {
-                differ(key, whose, stated, read, self.builder)?;
+                self.builder.differ(key, whose, stated, read)?;
             }
         }
         Ok(sums)

@@ -3,7 +3,6 @@
 use super::super::builder::Builder;
 use super::super::json::{Fields, Json};
 use super::ImportErrorKind;
-use crate::recording::UnreadKind;
 
 /// Sums of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +81,7 @@ impl Sums {
             ("UnusedRangeSizeMax", free.max),
         ] {
             if let Some(stated) = fields.number(key) {
-                differ(key, whose, stated, read, builder)?;
+                builder.differ(key, whose, stated, read)?;
             }
         }
         for (key, read) in [("AllocationSize", used), ("UnusedRangeSize", free)] {
@@ -92,26 +91,11 @@ impl Sums {
             let average = (read.bytes.saturating_add(read.count / 2)).checked_div(read.count).unwrap_or(0);
             for (part, read) in [("Min", read.min), ("Avg", average), ("Max", read.max)] {
                 if let Some(stated) = fields.number(part) {
-                    differ(&format!("{key}.{part}"), whose, stated, read, builder)?;
+                    builder.differ(&format!("{key}.{part}"), whose, stated, read)?;
                 }
             }
             fields.end(builder)?;
         }
         fields.end(builder)
     }
-}
-
-/// Tells a difference between what the dump states and what was read.
-pub(in super::super) fn differ(
-    key: &str,
-    whose: &str,
-    stated: u64,
-    read: u64,
-    builder: &mut Builder<'_>,
-) -> Result<(), ImportErrorKind> {
-    if stated == read {
-        return Ok(());
-    }
-    let text = format!("the file states `{key}` {stated} {whose}, and {read} was read");
-    builder.unread(UnreadKind::Contradicts, 1, &text)
 }
