@@ -30,6 +30,21 @@ fn without_number(text: &str) -> Option<&str> {
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(before)
 }
 
+/// Returns the path of a call site, and its line and column (0 where it has none). `None` for another text.
+pub(crate) fn file_and_line(site: &str) -> Option<(&str, [u64; 2])> {
+    let number = |from: &str, before: &str| from[before.len() + 1..].parse().unwrap_or(u64::MAX);
+    let before = without_number(site)?;
+    Some(match without_number(before) {
+        Some(file) => (file, [number(before, file), number(site, before)]),
+        None => (before, [number(site, before), 0]),
+    })
+}
+
+/// Returns the part of a path that is shown, as [`short_call_site`] shows it.
+pub(crate) fn short_path(path: &str) -> &str {
+    &path[start(path)..]
+}
+
 /// Returns where the part of a path begins that is shown.
 fn start(path: &str) -> usize {
     const SEPARATORS: [char; 2] = ['/', '\\'];

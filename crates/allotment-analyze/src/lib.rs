@@ -51,6 +51,7 @@
 //! | what was never freed, and what made it | [`Leaks`] |
 //! | which calls allocated what, as a flame graph shows it | [`CallTree`] |
 //! | what changed between two moments or two runs | [`Difference`] |
+//! | what needs more than in an earlier run, and more than it may | [`Growth`], [`GrowthBound`] |
 //! | what lived how long | [`LifetimeRule`] |
 //! | what some allocations have in common, and when they came | [`AllocationGroups`] |
 //! | how long the GPU kept released memory | [`ReleaseLatency`] |
@@ -95,6 +96,7 @@ mod figures;
 mod fragmentation;
 mod grouping;
 mod groups;
+mod growth;
 mod leaks;
 mod level_of_detail;
 mod lifetime_rules;
@@ -133,6 +135,7 @@ pub use figures::Figures;
 pub use fragmentation::{FragmentationSample, Holes, fragmentation_over_time};
 pub use grouping::{Grouping, name_prefix};
 pub use groups::{AllocationGroup, AllocationGroups, CommonName};
+pub use growth::{GroupGrowth, Growth, GrowthBound, MostGrowth, Need};
 pub use leaks::Leaks;
 pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};

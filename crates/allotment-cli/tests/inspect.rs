@@ -1080,3 +1080,163 @@ fn of_a_dump_no_event_no_frame_and_no_peak_is_told() {
     assert_eq!(lifetimes.status.code(), Some(2));
     assert!(error_line(&lifetimes).contains("one moment"), "{lifetimes:?}");
 }
+
+/// A trace of a program that has some buffers of each kind of two, and makes one more in every frame.
+fn run_with(meshes: u32, bytes_of_a_mesh: u32, icons: u32, a_frame: u32) -> String {
+    let mut trace = "op,id,size,alignment,kind,name\n".to_owned();
+    let mut id = 0;
+    let mut made = |trace: &mut String, size: u32, name: &str| {
+        id += 1;
+        trace.push_str(&format!("a,{id},{size},256,buffer,{name}\n"));
+        id
+    };
+    for _ in 0..meshes {
+        made(&mut trace, bytes_of_a_mesh, "mesh");
+    }
+    for _ in 0..icons {
+        made(&mut trace, 256, "icon");
+    }
+    for _ in 0..8 {
+        for _ in 0..a_frame {
+            let temporary = made(&mut trace, 512, "temporary");
+            trace.push_str(&format!("f,{temporary},,,,\n"));
+        }
+        trace.push_str("m,,,,,\n");
+    }
+    trace
+}
+
+#[test]
+fn a_check_against_an_earlier_run_fails_on_the_group_that_grew_and_not_on_a_small_one() {
+    let folder = folder();
+    let old = written(&folder, "old.csv", run_with(16, 1 << 20, 4, 1).as_bytes());
+    let check = |name: &str, run: String, more: &[&str]| {
+        let new = written(&folder, name, run.as_bytes());
+        let args = ["check", &new, "--against", &old, "--max-growth", "5%", "--by", "name", "--json"];
+        let output = allotment(&folder, &[&args[..], more].concat());
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let failed: Vec<_> =
+            json["rules"].as_array().unwrap().iter().filter(|rule| rule["ok"] == false).collect();
+        let rules: Vec<_> = failed.iter().map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect();
+        let groups = json["growth"]["groups"].as_array().unwrap().iter().filter(|group| group["ok"] == false);
+        let groups: Vec<_> = groups.map(|group| group["group"].as_str().unwrap().to_owned()).collect();
+        (output.status.code(), rules, groups)
+    };
+    let none = || (Some(0), Vec::<String>::new(), Vec::<String>::new());
+    // Nothing changed; the icons, 0.006 % of all, doubled; the meshes shrank.
+    for run in [run_with(16, 1 << 20, 4, 1), run_with(16, 1 << 20, 8, 1), run_with(9, 1 << 20, 4, 1)] {
+        assert_eq!(check("new.csv", run, &[]), none());
+    }
+    let icons = check("new.csv", run_with(16, 1 << 20, 8, 1), &["--min", "100"]);
+    assert_eq!(icons, (Some(1), vec!["growth-of-groups".to_owned()], vec!["icon".to_owned()]));
+    let (code, rules, groups) = check("new.csv", run_with(18, 1 << 20, 4, 1), &[]);
+    assert_eq!((code, groups), (Some(1), vec!["mesh".to_owned()]));
+    assert!(rules.contains(&"growth-of-allocations".to_owned()), "{rules:?}");
+    // As many bytes at once, and more work a frame.
+    let (code, rules, groups) = check("new.csv", run_with(16, 1 << 20, 4, 3), &[]);
+    assert_eq!((code, groups), (Some(1), vec!["temporary".to_owned()]));
+    assert_eq!(rules, ["growth-per-frame", "growth-of-groups"]);
+
+    // Without a bound it compares, and nothing fails.
+    let args = ["check", &race(), "--against", &old, "--by", "prefix"];
+    let compared = text(&allotment(&folder, &args));
+    assert!(
+        compared.contains("new ") && compared.contains("gone ") && compared.contains("icon"),
+        "{compared}"
+    );
+    for wrong in [
+        &["--max-growth", "5%"][..],
+        &["--against", "nowhere.altr"],
+        &["--against", &old, "--max-growth", "-5%"],
+        &["--against", &old, "--max-growth", "5 apples"],
+        &["--against", &old, "--min", "1M"],
+        &["--commit", "abc"],
+    ] {
+        let output = allotment(&folder, &[&["check", old.as_str()][..], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn what_was_not_read_of_the_earlier_run_fails_a_check_as_well() {
+    let folder = folder();
+    let recording = recording_of_the_race(&folder);
+    let whole = fs::read(&recording).unwrap();
+    let cut = written(&folder, "cut.altr", &whole[..whole.len() - 100]);
+    let args = ["check", &recording, "--against", &cut, "--json"];
+    let output = allotment(&folder, &args);
+    let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [new, old] = [0, 1].map(|rule| &check["rules"][rule]);
+    assert_eq!(
+        (&new["ok"], &old["rule"], &old["ok"]),
+        (&true.into(), &"unread-against".into(), &false.into())
+    );
+    assert!(check["unread"][0]["text"].as_str().unwrap().starts_with("OLD: "), "{check}");
+    text(&allotment(&folder, &[&args[..], &["--accept", "all"]].concat()));
+}
+
+#[test]
+fn a_trend_gets_a_line_a_run_and_its_damaged_lines_stay() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let trend = folder.path().join("trend.jsonl");
+    let run = |more: &[&str]| {
+        let args = ["check", &path, "--trend", "trend.jsonl", "--commit", "1a2b", "--label", "a \"b\"\nc"];
+        allotment(&folder, &[&args[..], more].concat())
+    };
+    text(&run(&[]));
+    assert_eq!(run(&["--max-leaks", "0"]).status.code(), Some(1));
+    // A line that another program was cut in, without an end.
+    let two = fs::read_to_string(&trend).unwrap();
+    fs::write(&trend, format!("{two}{{\"time\":17")).unwrap();
+    let third = run(&[]);
+    text(&third);
+    let told = String::from_utf8(third.stderr).unwrap();
+    assert!(told.contains("trend.jsonl: line 3 is damaged, and stays as it is"), "{told}");
+    let all = fs::read_to_string(&trend).unwrap();
+    assert!(all.starts_with(&two));
+    let lines: Vec<_> = all.lines().collect();
+    assert_eq!((lines.len(), lines[2]), (4, "{\"time\":17"));
+    let [first, second, last] = [0, 1, 3].map(|line| serde_json::from_str::<Value>(lines[line]).unwrap());
+    assert_eq!((&first["commit"], &first["label"]), (&"1a2b".into(), &"a \"b\"\nc".into()));
+    assert_eq!(
+        (&first["ok"], &second["ok"], &second["failed"][0]),
+        (&true.into(), &false.into(), &"max-leaks".into())
+    );
+    assert_eq!(
+        (&last["leaks"], &last["peak_requested"], &last["frames"]),
+        (&2.into(), &2_621_440.into(), &2.into())
+    );
+    assert!(first["time"].as_u64().unwrap() > 1_700_000_000);
+
+    // What is no trend stays as it is.
+    let novel = written(&folder, "novel.txt", b"It was a dark and stormy night.\n");
+    let refused = allotment(&folder, &["check", &path, "--trend", &novel]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(fs::read(&novel).unwrap(), b"It was a dark and stormy night.\n");
+}
+
+#[test]
+fn a_check_as_markdown_has_the_rules_and_groups_and_no_name_leaves_its_cell() {
+    let folder = folder();
+    let mut recording = long_names();
+    recording.texts = recording.texts.iter().map(|text| format!("a|b `c` <b>\n{text}")).collect();
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    let new = written(&folder, "a|b.altr", &file);
+    let old = written(&folder, "old.csv", SMALL.as_bytes());
+    let args = ["check", &new, "--against", &old, "--max-growth", "1K", "--markdown", "summary.md"];
+    let output = allotment(&folder, &args);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("summary.md")).unwrap();
+    assert!(page.starts_with("### GPU memory: **"), "{page}");
+    assert!(page.contains("| ❌ | growth-of-groups |") && page.contains("Groups that shrank: "), "{page}");
+    // Each row of a table has as many cells as its heading.
+    let mut columns = None;
+    for line in page.lines() {
+        let cells = line.matches('|').count();
+        assert_eq!(cells, if line.starts_with('|') { *columns.get_or_insert(cells) } else { 0 }, "{line}");
+        columns = columns.filter(|_| line.starts_with('|'));
+        assert!(!line.contains('`') && !line.contains("<b>"), "{line}");
+    }
+}

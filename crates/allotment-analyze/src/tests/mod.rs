@@ -5,6 +5,7 @@ mod calls;
 mod colour;
 mod defragmentation;
 mod generated;
+mod growth;
 mod metrics;
 mod offline;
 mod over_time;

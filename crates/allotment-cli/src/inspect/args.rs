@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use allotment_analyze::{Grouping, LifetimeRule, SettingChanges};
+use allotment_analyze::{Grouping, LifetimeRule, MostGrowth, SettingChanges};
 use allotment_trace::recording::{StallKind, UnreadKind};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
@@ -99,6 +99,16 @@ impl By {
             Self::Name => Grouping::Name,
             Self::Prefix => Grouping::NamePrefix,
             Self::Category => Grouping::Category,
+        }
+    }
+
+    /// The heading of the column of groups.
+    pub(super) const fn heading(self) -> &'static str {
+        match self {
+            Self::CallSite => "Call site or name",
+            Self::Name => "Whole name",
+            Self::Prefix => "Name before digits",
+            Self::Category => "Category",
         }
     }
 }
@@ -382,6 +392,13 @@ pub(crate) struct CheckArgs {
     /// waits of that kind; may be given once for each
     #[arg(long, value_name = "[KIND=]N", value_parser = parse_max_stalls)]
     pub(crate) max_stalls: Vec<MaxStalls>,
+    #[command(flatten)]
+    pub(crate) growth: GrowthArgs,
+    #[command(flatten)]
+    pub(crate) trend: TrendArgs,
+    /// Also write what was found as Markdown, for a pull request; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
     /// The moment whose fragmentation is measured
     #[arg(long, value_name = "MOMENT", default_value_t)]
     pub(crate) at: When,
@@ -390,6 +407,52 @@ pub(crate) struct CheckArgs {
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What a file is compared with, and how much more it may need.
+#[derive(Debug, Args)]
+pub(crate) struct GrowthArgs {
+    /// Compare with the file of an earlier run: what all and each group need at their peaks, and allocations a frame. It may be
+    /// of another kind than FILE
+    #[arg(long, value_name = "OLD")]
+    pub(crate) against: Option<PathBuf>,
+    /// How much more FILE may need than OLD, in percent (5%) or bytes with an optional K, M or G (64MiB): the peak of the blocks,
+    /// the peak of all allocations, and that of each group. A group may always grow by --min. Percents bound the
+    /// allocations a frame as well, in the second half of the frames: of all, and of each group; half an allocation is allowed
+    #[arg(long, value_name = "GROWTH", value_parser = parse_growth, requires = "against")]
+    pub(crate) max_growth: Option<MostGrowth>,
+    /// The bytes that each group may grow by, however few it had [default: a tenth of what all together may grow by]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "max_growth")]
+    pub(crate) min: Option<u64>,
+    /// What allocations are grouped by. Call sites of one file are paired in the order of their lines; where not as many are in
+    /// both, the file is one group
+    #[arg(long, value_enum, default_value_t, requires = "against")]
+    pub(crate) by: By,
+}
+
+/// The file that keeps a line of each run.
+#[derive(Debug, Args)]
+pub(crate) struct TrendArgs {
+    /// Append a line with what was measured to a file of JSON lines, which is created where there is none
+    #[arg(long = "trend", value_name = "FILE")]
+    pub(crate) path: Option<PathBuf>,
+    /// The commit that the line is about
+    #[arg(long, value_name = "TEXT", requires = "path")]
+    pub(crate) commit: Option<String>,
+    /// What else the line is about: a machine, a scene
+    #[arg(long, value_name = "TEXT", requires = "path")]
+    pub(crate) label: Option<String>,
+}
+
+/// Parses a bound of growth: `5%` or `64MiB`.
+fn parse_growth(text: &str) -> Result<MostGrowth, String> {
+    let Some(percent) = text.strip_suffix('%') else { return parse_bytes(text).map(MostGrowth::Bytes) };
+    let percent: f64 = percent.trim_end().parse().map_err(|_| format!("\"{percent}\" is not a number"))?;
+    if (0.0..=1e6).contains(&percent) {
+        Ok(MostGrowth::Share(percent / 100.0))
+    } else {
+        Err("expected 0 to 1000000 percent".to_owned())
+    }
 }
 
 /// What of a file may be unread.
