@@ -1,4 +1,6 @@
-//! Measures frames with many allocations: `cargo run --release -p allotment-egui --example frame_cost [ALLOCATIONS]`.
+//! Measures frames with many allocations: `cargo run --release -p allotment-egui --example frame_cost [ALLOCATIONS | FILE]`.
+//!
+//! The file is a recording, as `many_allocations` of `allotment-trace` writes; without one, blocks are full of one pattern.
 //!
 //! No window and no GPU: what is measured is the CPU time of the thread for the whole widget at 1920 × 1080, with all its
 //! panes, and for the tessellation of its shapes.
@@ -7,6 +9,7 @@ use core::time::Duration;
 
 use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::{Algorithm, Alignment};
+use allotment_analyze::ColourBy;
 use allotment_egui::{AnalyzerView, IndexedRecording, PaneKind};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, Recording, TextId,
@@ -20,8 +23,12 @@ const FRAMES: usize = 100;
 const REPLACED: usize = 3;
 
 fn main() {
-    let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1_200_000);
-    let recording = generate(count, 6, 1);
+    let argument = std::env::args().nth(1).unwrap_or_else(|| "1200000".to_owned());
+    let count = argument.parse().ok();
+    let recording = match count {
+        Some(count) => generate(count, 6, 1),
+        None => Recording::open(&argument).expect("a recording").0,
+    };
     let start = on_cpu();
     let mut view = AnalyzerView::new("many", recording);
     println!("index: {:?}", on_cpu() - start);
@@ -57,8 +64,83 @@ fn main() {
         view.set_position(end - back);
         window.frame(&mut view, Vec::new());
     });
+    view.set_position(end);
+    colours(&mut window, &mut view);
+    search(&mut window, &mut view);
     replace(&mut window, &mut view);
-    preview(count);
+    if let Some(count) = count {
+        preview(count);
+    }
+}
+
+/// Each way to colour: what is counted is counted on a thread, so the frames until then are measured apart.
+fn colours(window: &mut Window, view: &mut AnalyzerView) {
+    for by in ColourBy::ALL {
+        view.set_colour_by(by);
+        let name = by.name();
+        counted(&format!("colours by {name}, while they are counted"), || window.frame(view, Vec::new()));
+        measure(&format!("colours by {name}, nothing changes"), || window.frame(view, Vec::new()));
+        let mut back = 0;
+        let end = view.position();
+        measure(&format!("colours by {name}, the cursor moves"), || {
+            back = (back + 1) % 50;
+            view.set_position(end - back);
+            window.frame(view, Vec::new());
+        });
+        view.set_position(end);
+        let mut turn = 0;
+        measure(&format!("colours by {name}, the wheel zooms the map and back"), || {
+            turn += 1;
+            window.frame(view, wheel(pos2(700.0, 450.0), if turn / 10 % 2 == 0 { 40.0 } else { -40.0 }));
+        });
+        measure(&format!("colours by {name}, the wheel zooms the timeline and back"), || {
+            turn += 1;
+            window.frame(view, wheel(pos2(700.0, 120.0), if turn / 10 % 2 == 0 { 40.0 } else { -40.0 }));
+        });
+    }
+}
+
+/// Letters of a search, one after the other, and a table that scrolls.
+fn search(window: &mut Window, view: &mut AnalyzerView) {
+    for by in [ColourBy::State, ColourBy::NameGroup] {
+        view.set_colour_by(by);
+        let (key, modifiers) = (egui::Key::Slash, Modifiers::NONE);
+        let slash = egui::Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+        window.frame(view, vec![slash]);
+        window.frame(view, Vec::new());
+        for letter in ["m", "e", "s", "h"] {
+            let start = on_cpu();
+            window.frame(view, vec![egui::Event::Text(letter.to_owned())]);
+            println!("search, the frame of a letter: {:?}", on_cpu() - start);
+            counted("search, while it is counted", || window.frame(view, Vec::new()));
+        }
+        println!("rows: {}", view.table_rows());
+        measure("search, nothing changes", || window.frame(view, Vec::new()));
+        let mut down = 0.0;
+        measure("the wheel scrolls through the table", || {
+            down += 10.0;
+            window.frame(view, wheel(pos2(700.0, 950.0), if down < 500.0 { -60.0 } else { 60.0 }));
+        });
+        for _ in 0..4 {
+            let (key, modifiers) = (egui::Key::Backspace, Modifiers::NONE);
+            let delete =
+                egui::Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+            window.frame(view, vec![delete]);
+        }
+        counted("search, while it is counted", || window.frame(view, Vec::new()));
+    }
+}
+
+/// Frames while threads count: half a second, a frame each 16 ms.
+fn counted(what: &str, mut frame: impl FnMut()) {
+    let mut slowest = Duration::ZERO;
+    for _ in 0..30 {
+        let start = on_cpu();
+        frame();
+        slowest = slowest.max(on_cpu() - start);
+        std::thread::sleep(Duration::from_millis(16));
+    }
+    println!("{what}: slowest {slowest:?}");
 }
 
 /// A live recording has become longer: what the window's own thread does about it, and then the first frame.

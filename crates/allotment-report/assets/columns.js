@@ -7,6 +7,10 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** The types of columns of ranges, of which there may be millions. */
+const NARROW = new Map([["name", "category", "site", "stack", "before", "group"].map(name => [`range.${name}`, Uint32Array]),
+  ["alignment", "kind", "usage", "placement", "flags"].map(name => [`range.${name}`, Uint8Array])].flat());
+
 class Columns {
   constructor(bytes) {
     this.bytes = bytes;
@@ -42,7 +46,7 @@ class Columns {
   count(name) { return this.place(name).count; }
 
   /** The values of a column, in an array of a type that can hold them. */
-  numbers(name, Type = Float64Array) {
+  numbers(name, Type = NARROW.get(name) ?? Float64Array) {
     const known = this.decoded.get(name);
     if (known) return known;
     const { coding, count, from } = this.place(name), { bytes } = this;
@@ -80,7 +84,16 @@ class Columns {
     for (let i = 0, end = 0; i < count; i++) ends[i] = end += this.next();
     const start = this.at, utf8 = new TextDecoder();
     const get = i => known[i] ??= utf8.decode(this.bytes.subarray(start + (i ? ends[i - 1] : 0), start + ends[i]));
-    return { length: count, get };
+    // All of them as one text, in which each ends where its bytes do; null where a character has several bytes.
+    let joined;
+    const all = () => {
+      if (joined === undefined) {
+        const end = start + (count ? ends[count - 1] : 0), text = utf8.decode(this.bytes.subarray(start, end));
+        joined = text.length === end - start ? text : null;
+      }
+      return joined;
+    };
+    return { length: count, get, ends, all };
   }
   list(name) {
     const texts = this.texts(name);

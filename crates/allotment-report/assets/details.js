@@ -20,7 +20,8 @@ function drawDetails() {
 }
 
 function momentFacts() {
-  const n = view.moment.totals;
+  const n = totals();
+  if (!n) return el("p", { class: "muted" }, "Looking at all blocks …");
   return el("div", {}, el("h3", {}, "At this moment"), facts([
     ["From the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
     ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],

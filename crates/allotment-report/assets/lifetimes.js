@@ -27,12 +27,15 @@ function lifetimeMarks() {
 }
 
 /** The allocations that a rule means, each by its last range: `{ list, bytes }` for each of its pairs. */
-function findLifetimes(model, { pairs }, marks, scope = -1) {
+function findLifetimes(model, rule, marks, scope = -1) { return whole(lifetimeSteps(model, rule, marks, scope)); }
+
+function* lifetimeSteps(model, { pairs }, marks, scope) {
   const { from, to, movedOn } = model, before = model.columns.numbers("range.before"), moments = [0, ...MARKS.map(mark => marks[mark]), Infinity];
   const parts = [];
   for (const pair of pairs) {
     const [madeAfter, madeBy, freedAfter, freedBy] = pair.map(bound => moments[bound]), part = { list: [], bytes: 0 };
     for (let i = 0; i < model.count; i++) {
+      if (i % PAUSE === 0) yield;
       if (to[i] <= freedAfter || to[i] > freedBy || movedOn[i] || model.isReservation(i)) continue;
       const made = before[i] ? from[model.origin(i)] : from[i];
       if (made <= madeAfter || made > madeBy || (scope >= 0 && model.heapOf(model.blockOf[i]) !== scope)) continue;
@@ -44,11 +47,23 @@ function findLifetimes(model, { pairs }, marks, scope = -1) {
   return parts;
 }
 
+/** All allocations that were found, and the largest of them. */
+function* largestOf(model, [found, declined], most) {
+  const all = declined ? [...found.list, ...declined.list] : found.list;
+  return { all, shown: yield* firstBy(all, i => model.requested[i], true, most) };
+}
+
 function drawLifetimes(panel) {
   const { model, scope } = view, rule = lifetimeRule(lifetimes.rule), marks = marksOf(rule), at = lifetimeMarks(), key = [lifetimes.rule, scope, ...Object.values(at)].join();
-  if (lifetimes.key !== key) { lifetimes.key = key; lifetimes.parts = findLifetimes(model, rule, at, scope); lifetimes.most = 200; }
-  const [found, declined] = lifetimes.parts, gone = new Set(declined?.list), all = declined ? [...found.list, ...declined.list] : found.list;
-  const shown = firstBy(all, i => model.requested[i], true, lifetimes.most), count = part => [el("b", {}, plural(part.list.length, "allocation")), ", ", el("b", {}, bytes(part.bytes))];
+  if (lifetimes.key !== key) { lifetimes.key = key; lifetimes.most = 200; }
+  const { most } = lifetimes, found = inSlices("lifetimes", key, () => lifetimeSteps(model, rule, at, scope), "panel");
+  const largest = found && inSlices("largest", `${key},${most}`, () => largestOf(model, found, most), "panel");
+  if (!largest) {
+    if (!$("rule")) panel.replaceChildren(el("p", { class: "empty" }, "Looking at all allocations …"));
+    return;
+  }
+  lifetimes.parts = found;
+  const [kept, declined] = found, { all, shown } = largest, gone = new Set(declined?.list), count = part => [el("b", {}, plural(part.list.length, "allocation")), ", ", el("b", {}, bytes(part.bytes))];
   const change = (k, i, text) => k === REQUESTED && gone.has(i) ? signed(-model.requested[i], bytes) : k === REQUESTED && declined ? `+${text}` : text;
   const focus = panel.contains(document.activeElement) && document.activeElement.id;
   panel.replaceChildren(
@@ -58,7 +73,7 @@ function drawLifetimes(panel) {
       el("span", {}, rule.question)),
     el("div", { class: "row marks" }, marks.map(mark => el("span", { class: "row tight" }, el("b", {}, mark.toUpperCase()), momentLink(at[mark]),
       el("button", { class: "btn", id: `mark-${mark}`, onclick: () => setMark(mark) }, `Set ${mark.toUpperCase()} here`)))),
-    el("p", { class: "sum", id: "lifetimes" }, el("span", {}, declined ? "Grown " : "Found ", count(found)), declined ? el("span", {}, "Declined ", count(declined)) : ""),
+    el("p", { class: "sum", id: "lifetimes" }, el("span", {}, declined ? "Grown " : "Found ", count(kept)), declined ? el("span", {}, "Declined ", count(declined)) : ""),
     all.length ? rangeTable(columnsOf("allocations"), shown, { change })
       : el("p", { class: "empty" }, "No allocation answers this question. Move the cursor, and set the moments to other ones."),
     el("p", { class: "more" }, all.length ? `${int(shown.length)} of ${plural(all.length, "allocation")} shown, the largest first. ` : "",

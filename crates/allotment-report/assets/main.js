@@ -8,7 +8,7 @@ const MARKS = ["a", "b", "c", "d"];
 
 /** The lists below the block map: name, heading, how it is drawn, the count in its heading. */
 const TABS = [
-  ["table", "Allocations", drawTable, () => view.moment.totals.allocations],
+  ["table", "Allocations", drawTable, () => totals()?.allocations],
   ["leaks", "Never freed", drawLeaks, null],
   ["calls", "Calls", drawCalls, null],
   ["compare", "Compare A and B", drawCompare, null],
@@ -53,7 +53,7 @@ function drawStale() {
     if (OVER_TIME.has(view.tab)) drawPanelSoon();
   }
   if (parts.has("cursor")) view.timeline.drawCursor();
-  if (parts.has("totals")) { drawTotals(); parts.add("details"); }
+  if (parts.has("totals") && totals()) { drawTotals(); parts.add("details"); }
   if (parts.has("map")) { view.map.draw(); parts.add("pointed"); }
   if (parts.has("pointed")) view.map.drawPointed();
   if (parts.has("details")) drawDetails();
@@ -84,9 +84,15 @@ function drawStats() {
     ["free", series.reserved(t) - series.occupied(t)]]);
 }
 
+/** The figures of all blocks; undefined while they are counted. */
+function totals() {
+  const { moment } = view;
+  return inSlices("totals", moment.id, function* () { return (yield* moment.lookAtAll()) ? moment.totals : undefined; }, "totals", "panel");
+}
+
 /** All figures. Padding is free memory that only a small allocation can have, so it is told apart. */
 function drawTotals() {
-  const n = view.moment.totals;
+  const n = totals();
   showStats([["From the driver", n.reserved], ["used", n.used], ["overhead", n.overhead], ["pending", n.pending], ["padding", n.padding], ["free", n.free - n.padding]]);
   $("totals").textContent = JSON.stringify(n);
 }
@@ -103,6 +109,7 @@ function drawPanel() {
     button.replaceChildren(tab[1], count == null ? "" : el("span", { class: "n" }, int(count)));
   }
   TABS.find(([name]) => name === view.tab)[2]($("panel"));
+  $("panel").setAttribute("aria-busy", isWorking());
 }
 
 function drawLegend() {

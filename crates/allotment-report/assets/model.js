@@ -12,6 +12,7 @@ const CLASS_NAMES = ["", "free", "alignment padding", "rounding", "reserved for 
 class Model {
   constructor(columns) {
     this.columns = columns;
+    this.fields = {}; // columns of ranges that were asked for
     const one = name => columns.numbers(name)[0];
     this.end = one("events");
     this.unread = columns.list("unread");
@@ -86,7 +87,7 @@ class Model {
 
   text(id) { return id > 0 && id <= this.texts.length ? this.texts.get(id - 1) : ""; }
   word(table, code) { return this.words?.[table]?.[code] ?? ((this.words ??= {})[table] ??= this.columns.list(`words.${table}`))[code] ?? "?"; }
-  field(name, i) { return this.columns.numbers(`range.${name}`)[i]; }
+  field(name, i) { return (this.fields[name] ??= this.columns.numbers(`range.${name}`))[i]; }
   occupied(i) { return this.requested[i] + this.beyond[i]; }
   name(i) { return this.text(this.field("name", i)) || "(no name)"; }
   /** The call site of a range as people read it. */

@@ -5,6 +5,9 @@ class Moment {
   /** `scope` is a heap, or -1 for all memory. The memory of `spent`, a moment that nothing needs any more, is used again. */
   constructor(model, t, scope = -1, spent = null) {
     this.model = model;
+    this.id = Moment.made = (Moment.made ?? 0) + 1;
+    // Who still looks at the one whose memory this one takes has to stop.
+    if (spent) spent.isSpent = true;
     this.t = t;
     this.scope = scope;
     const { block, blocks } = model;
@@ -48,6 +51,16 @@ class Moment {
     let n = 0;
     for (const b of this.blocks) { const of = this.of(b); this.list.set(of, n); n += of.length; }
     return this.list;
+  }
+
+  /** Looks at every block, with pauses. Returns false if the memory of the moment was taken meanwhile. */
+  *lookAtAll() {
+    for (const b of this.blocks) {
+      if (this.isSpent) return false;
+      this.look(b);
+      yield;
+    }
+    return !this.isSpent;
   }
 
   /** The bytes of all blocks. Looks at every block. */

@@ -29,9 +29,19 @@ function parseQuery(text, model) {
   return tests.length ? i => tests.every(test => test(i)) : null;
 }
 
-/** For each text, whether it contains a part. */
+/** For each text, whether it contains a part. That of the last part stays known. */
 function textsWith(part, model) {
-  const found = new Uint8Array(model.texts.length + 1);
-  for (let id = 1; id <= model.texts.length; id++) found[id] = model.texts.get(id - 1).toLowerCase().includes(part) ? 1 : 0;
+  const { texts } = model, known = model.textsFound;
+  if (known?.part === part) return known.found;
+  const found = new Uint8Array(texts.length + 1), all = texts.all()?.toLowerCase();
+  if (all != null) {
+    const { ends } = texts;
+    // One search in all of them as one text. What a text begins and the next one ends is in none of them.
+    for (let at = all.indexOf(part), id = 0; at >= 0;) {
+      id = after(ends, at, id);
+      if (at + part.length <= ends[id]) { found[id + 1] = 1; at = all.indexOf(part, ends[id]); } else at = all.indexOf(part, at + 1);
+    }
+  } else for (let id = 1; id <= texts.length; id++) found[id] = texts.get(id - 1).toLowerCase().includes(part) ? 1 : 0;
+  model.textsFound = { part, found };
   return found;
 }

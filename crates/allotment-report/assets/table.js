@@ -1,11 +1,11 @@
 // The allocations, as a table that can be searched and sorted.
 
-/** Of each column that the analysis declares: the text of a range, and the number to sort by. What an allocation was moved
+/** Of each column that the analysis declares: the text of a range, and the number to sort by; of texts, see `sortedAllocations`. What an allocation was moved
     from counts for when it was made. A range exists from the moment after the event that allocated it, so the event has the
     number before. */
 const CELLS = [
-  [(m, i) => m.name(i), (m, i) => textRank(m, m.field("name", i))],
-  [(m, i) => m.text(m.field("category", i)), (m, i) => textRank(m, m.field("category", i))],
+  [(m, i) => m.name(i), null],
+  [(m, i) => m.text(m.field("category", i)), null],
   [(m, i) => m.word("kind", m.field("kind", i)), (m, i) => m.field("kind", i)],
   [(m, i) => bytes(m.requested[i]), (m, i) => m.requested[i]],
   [(m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
@@ -14,7 +14,7 @@ const CELLS = [
   [(m, i) => int(m.from[m.origin(i)] - 1), (m, i) => m.from[m.origin(i)]],
   [(m, i) => m.to[i] <= m.end ? int(m.to[i] - 1) : "–", (m, i) => m.to[i] <= m.end ? m.to[i] : -1],
   [(m, i) => plural(lifeOf(m, i), m.frames.length ? "frame" : "event"), lifeOf],
-  [(m, i) => m.site(i), (m, i) => siteRank(m, i)],
+  [(m, i) => m.site(i), null],
 ];
 const REQUESTED = 3, SITE = 10;
 
@@ -24,62 +24,62 @@ function lifeOf(model, i) {
   return model.frames.length ? model.frameAt(end) - model.frameAt(from) : end - from;
 }
 
-/** The position of each text among all in the order of the alphabet. Equal ones have the same. */
-function alphabet(text) {
-  const order = Array.from(text, (_, i) => i), ranks = new Uint32Array(order.length), { compare } = new Intl.Collator("en", { numeric: true });
-  order.sort((i, j) => compare(text[i], text[j]));
-  for (let k = 1; k < order.length; k++) ranks[order[k]] = ranks[order[k - 1]] + (text[order[k]] === text[order[k - 1]] ? 0 : 1);
-  return ranks;
+/** The positions of all texts in the alphabet. */
+function* textRanks(model) {
+  if (model.ranks) return model.ranks;
+  const texts = [""];
+  for (let id = 1; id <= model.texts.length; id++) { if (id % PAUSE === 0) yield; texts.push(model.text(id)); }
+  return model.ranks = yield* alphabet(texts);
 }
 
-/** The position of a text among all. */
-function textRank(model, id) {
-  model.ranks ??= alphabet(Array.from({ length: model.texts.length + 1 }, (_, i) => model.text(i)));
-  return model.ranks[id] ?? 0;
-}
-
-/** The position of a range's call site among all, as people read them; before all for one without. */
-function siteRank(model, i) {
-  if (!model.siteRanks) {
-    const ranks = alphabet(model.columns.list("site.short"));
-    model.siteRanks = new Map(Array.from(model.columns.numbers("site.id"), (id, k) => [id, ranks[k]]));
-  }
-  return model.siteRanks.get(model.field("site", i)) ?? -1;
-}
-
-/** The first `most` of `items` by `key`. Of many, only those that can be shown are sorted. */
-function firstBy(items, key, down, most) {
-  const sign = down ? -1 : 1, keys = new Float64Array(items.length);
-  for (let k = 0; k < items.length; k++) keys[k] = sign * key(items[k]);
-  let limit = Infinity;
-  if (items.length > most * 4) limit = keys.slice().sort()[most - 1];
-  const chosen = [];
-  for (let k = 0; k < items.length; k++) if (keys[k] <= limit) chosen.push(k);
-  chosen.sort((a, b) => keys[a] - keys[b] || a - b);
-  return chosen.slice(0, most).map(k => items[k]);
+/** By the number of its text, the position of a call site among all as people read them; 0 for none. */
+function* siteRanks(model) {
+  if (model.siteRanks) return model.siteRanks;
+  const ranks = yield* alphabet(model.columns.list("site.short")), of = new Uint32Array(model.texts.length + 1);
+  model.columns.numbers("site.id").forEach((id, k) => { of[id] = ranks[k] + 1; });
+  return model.siteRanks = of;
 }
 
 const table = { query: "", whole: false, by: REQUESTED, down: true, most: 200 };
 
-function drawTable(panel) {
-  const { model, moment } = view, test = parseQuery(table.query, model), found = [];
-  const live = table.whole ? null : moment.all(), all = live ? live.length : model.count;
-  for (let k = 0; k < all; k++) {
-    const i = live ? live[k] : k;
-    if (model.isReservation(i) || (table.whole && view.scope >= 0 && model.heapOf(model.blockOf[i]) !== view.scope)) continue;
-    if (!test || test(i)) found.push(i);
+/** The allocations that the table has: which, and the bytes that were requested for them. */
+function* findAllocations(model, moment, query, all, scope) {
+  if (!all && !(yield* moment.lookAtAll())) return undefined;
+  const test = parseQuery(query, model), live = all ? null : moment.all(), count = all ? model.count : live.length, list = new Uint32Array(count), { requested } = model;
+  let n = 0, sum = 0;
+  for (let k = 0; k < count; k++) {
+    if (k % PAUSE === 0) yield;
+    const i = all ? k : live[k];
+    if (model.isReservation(i) || (all && scope >= 0 && model.heapOf(model.blockOf[i]) !== scope)) continue;
+    if (test && !test(i)) continue;
+    list[n++] = i;
+    sum += requested[i];
   }
-  const key = CELLS[table.by][1], heads = columnsOf("allocations");
-  const shown = firstBy(found, i => key(model, i), table.down, table.most);
-  let sum = 0;
-  for (const i of found) sum += model.requested[i];
+  return { list: list.subarray(0, n), sum };
+}
+
+/** Those of them that are shown. */
+function* sortedAllocations(model, list, by, down, most) {
+  const ranks = by === SITE ? yield* siteRanks(model) : by < 2 ? yield* textRanks(model) : null, field = ranks && model.columns.numbers(["range.name", "range.category"][by] ?? "range.site");
+  const key = ranks ? i => ranks[field[i]] ?? 0 : i => CELLS[by][1](model, i);
+  return yield* firstBy(list, key, down, most);
+}
+
+function drawTable(panel) {
+  const { model, moment, scope } = view, { query, whole: all, by, down, most } = table, heads = columnsOf("allocations");
   if (!$("search")) panel.replaceChildren(tableHead(), el("div", { id: "rows" }), el("p", { class: "more", id: "more" }));
-  press("whole", table.whole ? "recording" : "moment");
+  press("whole", all ? "recording" : "moment");
+  const found = inSlices("found", [query, all, all ? scope : moment.id].join("|"), () => findAllocations(model, moment, query, all, scope), "panel");
+  if (found && tasks.get("shown")?.of !== found) tasks.delete("shown");
+  const shown = found && inSlices("shown", [by, down, most].join("|"), () => sortedAllocations(model, found.list, by, down, most), "panel");
+  if (found) tasks.get("shown").of = found;
+  // Until the rows are known, those of before stay.
+  if (!shown) { $("more").replaceChildren("Looking at all allocations …"); return; }
   const sort = k => { table.down = table.by === k ? !table.down : heads[k].number; table.by = k; redraw("panel"); };
-  $("rows").replaceChildren(found.length ? rangeTable(heads, shown, { sorted: table, sort })
-    : el("p", { class: "empty" }, table.query ? "Nothing matches the search." : table.whole ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
-  const more = found.length > shown.length ? el("button", { class: "link", onclick: () => { table.most *= 5; redraw("panel"); } }, "Show more") : null;
-  $("more").replaceChildren(`${int(shown.length)} of ${plural(found.length, "allocation")} shown, ${bytes(sum)} requested by all. `, more ?? "");
+  $("rows").replaceChildren(shown.length ? rangeTable(heads, shown, { sorted: table, sort })
+    : el("p", { class: "empty" }, query ? "Nothing matches the search." : all ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
+  const { list, sum } = found, more = list.length > shown.length ? el("button", { class: "link", onclick: () => { table.most *= 5; redraw("panel"); } }, "Show more") : null;
+  $("more").replaceChildren(`${int(shown.length)} of ${plural(list.length, "allocation")} shown, ${bytes(sum)} requested by all. `, more ?? "");
 }
 
 /** A table with a row for each range, which a click selects. `change` may write a cell otherwise. */

@@ -19,6 +19,7 @@ const STYLES: &[&str] = &[include_str!("../assets/colours.css"), include_str!(".
 const SCRIPTS: &[&str] = &[
     include_str!("../assets/format.js"),
     include_str!("../assets/columns.js"),
+    include_str!("../assets/slices.js"),
     include_str!("../assets/model.js"),
     include_str!("../assets/overlap.js"),
     include_str!("../assets/moment.js"),

@@ -167,6 +167,8 @@ impl Chromium {
              () => requestAnimationFrame(() => requestAnimationFrame(done)), \
              view.model?.count > 50000 || view.tab === 'free' ? 320 : 0)))",
         );
+        // What takes longer than a frame is found in slices, and drawn after the last one.
+        self.wait_for("[...tasks.values()].every(task => task.done) && !stale.size");
         assert!(self.errors.is_empty(), "{:?}", self.errors);
     }
 

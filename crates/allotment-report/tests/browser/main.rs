@@ -75,6 +75,32 @@ const LISTS: [&str; 12] = [
 ];
 
 #[test]
+fn what_is_found_in_slices_is_what_a_plain_search_finds() {
+    let Some(mut page) = open(&recordings::program(300), "slices") else { return };
+    let equal = |page: &mut Chromium, found: &str, plain: &str| {
+        let found = page.value(found);
+        assert!(found.as_array().is_some_and(|found| !found.is_empty()));
+        assert_eq!(found, page.value(plain));
+    };
+    page.value("globalThis.items = Array.from({ length: 20000 }, (_, i) => i); globalThis.key = i => i * 7919 % 1009; 0");
+    let plain = "items.toSorted((a, b) => key(b) - key(a) || a - b).slice(0, 50)";
+    equal(&mut page, "whole(firstBy(items, key, true, 50))", plain);
+    let pauses = page.number("[...firstBy(items, key, true, 50)].length");
+    assert!(pauses >= 20_000.0 / page.number("PAUSE"), "it pauses: {pauses}");
+    page.value("globalThis.words = items.slice(0, 3000).map(i => `name ${i * 37 % 1500}`); 0");
+    let plain = "(sorted => words.map(word => sorted.indexOf(word)))\
+                 ([...new Set(words)].sort(new Intl.Collator('en', { numeric: true }).compare))";
+    equal(&mut page, "[...whole(alphabet(words))]", plain);
+    // Also where one text ends and the next one begins.
+    for part in ["e", "tex", "t m", "mesh 1"] {
+        let plain = format!(
+            "[0, ...view.model.columns.list('texts').map(text => +text.toLowerCase().includes('{part}'))]"
+        );
+        equal(&mut page, &format!("[...textsWith('{part}', view.model)]"), &plain);
+    }
+}
+
+#[test]
 fn totals_at_any_moment_equal_the_models() {
     let recording = recordings::program(300);
     let Some(mut page) = open(&recording, "totals") else { return };
