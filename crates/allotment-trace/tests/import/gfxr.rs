@@ -515,3 +515,39 @@ fn a_call_that_asks_whether_a_heap_or_a_resource_could_be_created_creates_none()
     let recording = import(&lines);
     assert_eq!(applied(&recording).blocks.len(), 0);
 }
+
+#[test]
+fn a_heap_is_rounded_up_as_direct3d_12_does_and_a_test_of_presenting_is_no_frame() {
+    let heap =
+        r#"{"pDesc":{"SizeInBytes":1000000,"Properties":{"Type":"D3D12_HEAP_TYPE_DEFAULT"}},"ppvHeap":10}"#;
+    let placed = r#"{"pHeap":10,"HeapOffset":0,"pDesc":{"Dimension":"D3D12_RESOURCE_DIMENSION_BUFFER","Width":1000000},"ppvResource":20}"#;
+    let device = ("ID3D12Device", 3);
+    let present = |flags: &str| {
+        method(
+            ("IDXGISwapChain3", 60),
+            "Present",
+            "S_OK",
+            &format!(r#"{{"SyncInterval":1,"Flags":{flags}}}"#),
+        )
+    };
+    let recording = import(&[
+        method(device, "CreateHeap", "\"S_OK\"", heap),
+        method(device, "CreatePlacedResource", "\"S_OK\"", placed),
+        present("0"),
+        present("1"),
+        present("\"DXGI_PRESENT_TEST\""),
+    ]);
+    assert_eq!(recording.unread, []);
+    let sizes: Vec<u64> = recording
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::BlockAllocated { size, .. } => Some(*size),
+            Event::Allocated(allocated) => Some(allocated.requested),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes, [1 << 20; 2]);
+    let frames = recording.events.iter().filter(|event| matches!(event, Event::FrameEnd { .. })).count();
+    assert_eq!(frames, 1);
+}

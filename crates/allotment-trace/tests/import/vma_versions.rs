@@ -1,4 +1,5 @@
-//! Dumps that each version of VMA wrote of one program, made by `data/vma_dumps.cpp`, against an independent count.
+//! Dumps that each version of VMA and of D3D12MA wrote of one program, made by `data/vma_dumps.cpp` and
+//! `data/d3d12ma_dumps.cpp`, against an independent count.
 
 use std::fs;
 
@@ -112,6 +113,32 @@ fn the_totals_of_each_version_of_vma_are_those_of_an_independent_count() {
         assert_eq!((header.heaps.len(), header.memory_types.len()), (1, 1), "{version}");
         let dedicated = state.blocks.values().filter(|block| block.kind == BlockKind::Dedicated).count();
         assert!((2..=3).contains(&dedicated), "{version}: {dedicated}");
+    }
+}
+
+#[test]
+fn the_totals_of_versions_of_d3d12ma_are_those_of_an_independent_count() {
+    for version in ["2.0.1", "3.0.1", "3.2.0"] {
+        let name = format!("d3d12ma-{version}.json");
+        let bytes = fs::read(data(&name)).unwrap();
+        let text: Vec<u16> = bytes.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let text = String::from_utf16(&text).unwrap();
+        let mut expected = Count::default();
+        count(&serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap(), "", &mut expected);
+        let recording = import::open(data(&name)).unwrap();
+        let state = applied(&recording);
+        assert_eq!(counted(&state), expected, "{version}");
+        assert_eq!(expected.allocations, 13, "{version}");
+        // The statistics of custom pools are also those of their heap type.
+        assert_eq!(recording.unread, [], "{version}");
+        let header = &recording.header;
+        assert_eq!((header.api, header.library), (Api::Direct3D12, Library::D3d12MemoryAllocator));
+        let named = |name: &str| recording.texts.iter().any(|text| text == name);
+        assert!(
+            named("farge æøå \"q\" \\") && named("ring") && named("in the ring"),
+            "{:?}",
+            recording.texts
+        );
     }
 }
 

@@ -43,7 +43,7 @@ const OBJECT_BYTES: usize = 320;
 const DESCRIPTION_BYTES: usize = 320;
 const SIGNAL_BYTES: usize = 96;
 
-/// The alignment of a resource, and what the size of a buffer is rounded up to.
+/// The alignment of a resource, and what the sizes of buffers and heaps are rounded up to.
 const RESOURCE_ALIGNMENT: u64 = 65536;
 
 /// A call of a method.
@@ -331,6 +331,19 @@ struct MemoryInfo {
     current_usage: Num,
 }
 
+#[derive(Deserialize)]
+struct Present {
+    #[serde(rename = "Flags", alias = "PresentFlags", default)]
+    flags: Flags,
+}
+
+impl Present {
+    /// Returns true for a call that shows nothing, and asks whether it could.
+    fn is_test(&self) -> bool {
+        self.flags.bits(&["DXGI_PRESENT_TEST"]) & 1 != 0
+    }
+}
+
 impl Desc {
     fn is_buffer(&self) -> bool {
         // Each texture has a height.
@@ -423,7 +436,10 @@ impl Direct3D12 {
                 self.signal(call, queues, builder)?;
             }
             "GetCompletedValue" => self.completed(call, queues, builder)?,
-            "Present" | "Present1" if call.of("IDXGISwapChain") => return Ok(!call.failed()),
+            "Present" | "Present1" if call.of("IDXGISwapChain") => {
+                let args: Present = call.args()?;
+                return Ok(!call.failed() && !args.is_test());
+            }
             "GetDesc" | "GetDesc1" | "GetDesc2" | "GetDesc3" if call.of("IDXGIAdapter") => {
                 self.adapter(call.args.map_or("{}", RawValue::get))?;
             }
@@ -532,7 +548,9 @@ impl Direct3D12 {
         let (Some(desc), Some(Num(handle))) = (args.p_desc, args.ppv_heap) else {
             return Err(CallError::Form("it has no description or no heap"));
         };
-        let size = desc.size_in_bytes.0;
+        // Direct3D 12 rounds it up.
+        let stated = desc.size_in_bytes.0;
+        let size = stated.checked_next_multiple_of(RESOURCE_ALIGNMENT).unwrap_or(stated);
         if handle == 0 {
             // The program asked whether it could.
             return Ok(());

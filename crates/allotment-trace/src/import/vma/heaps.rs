@@ -48,6 +48,8 @@ pub(super) struct Heaps<'j, 'a> {
     types: BTreeMap<u8, (usize, Option<&'j Json<'a>>)>,
     /// A heap type is in more than one heap, so that its blocks are of an unknown one.
     ambiguous: Option<u8>,
+    /// The heap type `CUSTOM` of Direct3D 12, where the dump has it.
+    custom: Option<u8>,
     /// The members of `General` that count heaps and memory types.
     counts: [Option<u64>; 2],
 }
@@ -55,6 +57,8 @@ pub(super) struct Heaps<'j, 'a> {
 struct Stated<'j, 'a> {
     key: &'j str,
     statistics: Option<&'j Json<'a>>,
+    /// Of the custom pools.
+    custom: Option<&'j Json<'a>>,
     budget: Option<&'j Json<'a>>,
     types: Vec<u8>,
 }
@@ -185,7 +189,7 @@ impl<'j, 'a> Heaps<'j, 'a> {
             let text = format!("`{}` is not the name of heap {index}", cut_key(key));
             builder.unread(UnreadKind::NotUnderstood, 1, &text)?;
         }
-        let mut stated = Stated { key, statistics, budget, types: Vec::new() };
+        let mut stated = Stated { key, statistics, custom: None, budget, types: Vec::new() };
         for (key, found) in types {
             let Some(MemoryTypeIndex(of)) = memory_type(key) else {
                 let text = format!("`{}` is neither a memory type nor a heap type", cut_key(key));
@@ -205,6 +209,10 @@ impl<'j, 'a> Heaps<'j, 'a> {
             }
             types[usize::from(of)] = MemoryType { heap: index as u8, properties };
             stated.types.push(of);
+            if key == CUSTOM {
+                stated.custom = statistics;
+                self.custom = Some(of);
+            }
             let known = self.types.entry(of).or_insert((0, statistics));
             known.0 += 1;
             if known.0 > 1 {
@@ -223,11 +231,12 @@ impl<'j, 'a> Heaps<'j, 'a> {
     pub(super) fn finish(
         self,
         by_type: &BTreeMap<u8, Sums>,
+        custom: &BTreeMap<u8, Sums>,
         builder: &mut Builder<'_>,
     ) -> Result<(), ImportErrorKind> {
         let sums = |of: u8| by_type.get(&of).copied().unwrap_or_default();
         for (&of, &(_, statistics)) in &self.types {
-            if self.ambiguous == Some(of) {
+            if self.ambiguous == Some(of) || self.custom == Some(of) {
                 continue;
             }
             let whose = format!("of memory type {of}");
@@ -266,6 +275,13 @@ impl<'j, 'a> Heaps<'j, 'a> {
                 _ if ambiguous || (without_types && self.heaps.len() > 1) => {}
                 Some(stated) => all.compare(stated, &whose, builder)?,
                 None => builder.differ("Blocks", &whose, 0, all.blocks)?,
+            }
+            // By the name of that heap type, D3D12MA has the sums of all custom pools of the heap, of whatever heap type.
+            if let Some(stated) = heap.custom.filter(|_| !ambiguous) {
+                let mut all = Sums::default();
+                let of_heap = custom.iter().filter(|(of, _)| heap.types.contains(*of));
+                of_heap.for_each(|(_, sums)| all.add(*sums));
+                all.compare(stated, &format!("of the custom pools {whose}"), builder)?;
             }
             let Some(budget) = heap.budget else { continue };
             let mut fields = Fields::new(budget, "a budget");

@@ -96,7 +96,7 @@ fn import(tree: &Json<'_>, builder: &mut Builder<'_>) -> Result<(), ImportErrorK
         without_details(total)?;
     }
     let own = builder.recording.header.library == Library::Allotment;
-    let mut dump = Dump { builder, own, pools: 0, by_type: BTreeMap::new() };
+    let mut dump = Dump { builder, own, pools: 0, by_type: BTreeMap::new(), custom: BTreeMap::new() };
     dump.default_pools(default, dedicated)?;
     for (key, of_type) in custom.into_iter().flat_map(Json::entries) {
         for pool in of_type.list() {
@@ -110,13 +110,13 @@ fn import(tree: &Json<'_>, builder: &mut Builder<'_>) -> Result<(), ImportErrorK
     for (_, pool) in pools.into_iter().flat_map(Json::entries) {
         dump.pool(None, text_of(pool, "Name"), true, pool, None)?;
     }
-    let by_type = dump.by_type;
+    let (by_type, custom_by_type) = (dump.by_type, dump.custom);
     if let Some(stated) = total {
         let mut all = Sums::default();
         by_type.values().for_each(|sums| all.add(*sums));
         all.compare(stated, "in total", builder)?;
     }
-    heaps.finish(&by_type, builder)
+    heaps.finish(&by_type, &custom_by_type, builder)
 }
 
 /// Refuses a dump that has statistics alone, unless nothing is allocated: then VMA 2 writes no more than those.
@@ -154,7 +154,7 @@ fn virtual_block(tree: &Json<'_>, builder: &mut Builder<'_>) -> Result<(), Impor
     let name = builder.text("virtual block")?;
     let pool = PoolId(0);
     builder.push(Event::PoolCreated { pool, name, algorithm: None, custom: true })?;
-    let mut dump = Dump { builder, own: false, pools: 1, by_type: BTreeMap::new() };
+    let mut dump = Dump { builder, own: false, pools: 1, by_type: BTreeMap::new(), custom: BTreeMap::new() };
     let sums = dump.block(pool, MemoryTypeIndex(0), details, "of the virtual block")?;
     match stated {
         Some(stated) => sums.compare(stated, "of the virtual block", builder),
@@ -169,6 +169,8 @@ struct Dump<'d, 'b> {
     own: bool,
     pools: u32,
     by_type: BTreeMap<u8, Sums>,
+    /// Of those, what is in custom pools.
+    custom: BTreeMap<u8, Sums>,
 }
 
 /// A range of a block, or a dedicated allocation.
@@ -304,6 +306,9 @@ impl Dump<'_, '_> {
             sums.add(Sums::dedicated(size));
         }
         self.by_type.entry(memory_type.0).or_default().add(sums);
+        if custom {
+            self.custom.entry(memory_type.0).or_default().add(sums);
+        }
         Ok(())
     }
 
