@@ -526,7 +526,7 @@ fn a_heap_is_rounded_up_as_direct3d_12_does_and_a_test_of_presenting_is_no_frame
         method(
             ("IDXGISwapChain3", 60),
             "Present",
-            "S_OK",
+            "\"S_OK\"",
             &format!(r#"{{"SyncInterval":1,"Flags":{flags}}}"#),
         )
     };
