@@ -1240,3 +1240,47 @@ fn a_check_as_markdown_has_the_rules_and_groups_and_no_name_leaves_its_cell() {
         assert!(!line.contains('`') && !line.contains("<b>"), "{line}");
     }
 }
+
+/// Blocks of several pools: two of one name, and two custom ones without a name.
+fn pools_alike() -> Recording {
+    let mut recording = Recording { texts: vec!["textures".to_owned()], ..Recording::default() };
+    for (pool, name) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
+        let (pool, name, algorithm) = (PoolId(pool), TextId(name), Some(Algorithm::Tlsf));
+        recording.events.push(Event::PoolCreated { pool, name, algorithm, custom: true });
+        for block in 0..pool.0 + 1 {
+            let (block, kind) = (BlockId(u64::from(pool.0 * 10 + block)), BlockKind::Shared);
+            let (memory_type, size) = (MemoryTypeIndex(0), 1 << (20 + pool.0));
+            recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size });
+        }
+    }
+    recording
+}
+
+#[test]
+fn pools_of_one_name_and_pools_without_a_name_are_told_apart_and_blocks_are_sorted_by_waste() {
+    let folder = folder();
+    let mut file = Vec::new();
+    pools_alike().write(&mut file).unwrap();
+    let path = written(&folder, "pools.altr", &file);
+    let stats = json(&allotment(&folder, &["stats", &path, "--json"]));
+    let pools: Vec<_> = stats["pools"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = pools.iter().map(|pool| pool["pool"].as_str().unwrap()).collect();
+    let expected = [
+        "pool 2 (4.00 mib blocks, memory type 0), tlsf",
+        "pool 3 (8.00 mib blocks, memory type 0), tlsf",
+        "textures (pool 0), tlsf",
+        "textures (pool 1), tlsf",
+    ];
+    assert_eq!(names.iter().map(|name| name.to_lowercase()).collect::<Vec<_>>(), expected, "{stats}");
+    let map = text(&allotment(&folder, &["map", &path, "--sort", "waste", "--most", "5"]));
+    let sizes: Vec<_> =
+        map.lines().filter_map(|line| Some(line.split_once('|')?.0.trim().to_owned())).collect();
+    assert_eq!(sizes.len(), 5, "{map}");
+    assert!(
+        sizes[..4].iter().all(|line| line.ends_with("8.00 MiB")) && sizes[4].ends_with("4.00 MiB"),
+        "{map}"
+    );
+    assert!(map.contains("… and 5 other blocks") && map.contains("Empty blocks 10 of 10, 49.0 MiB"), "{map}");
+    let oldest = text(&allotment(&folder, &["map", &path, "--sort", "age", "--most", "1"]));
+    assert!(oldest.lines().any(|line| line.contains("1.00 MiB  |")), "{oldest}");
+}

@@ -63,17 +63,13 @@ pub(crate) fn algorithm(algorithm: Algorithm) -> String {
     .to_owned()
 }
 
-/// A pool of the recording: its name, or which default pool.
+/// The pool of a block, and its algorithm.
 pub(crate) fn pool(loaded: &Loaded, block: BlockIndex) -> String {
     let timeline = loaded.timeline();
-    let Some((id, is)) = timeline.block_info(block).pool.and_then(|pool| timeline.pool_info(pool)) else {
-        return "no pool".to_owned();
-    };
-    let algorithm = is.algorithm.map_or_else(String::new, |is| format!(", {}", algorithm(is)));
-    match loaded.recording().text(is.name) {
-        Some(name) if !name.is_empty() => format!("{name}{algorithm}"),
-        _ => format!("default pool {}{algorithm}", id.0),
-    }
+    let Some(pool) = timeline.block_info(block).pool else { return "no pool".to_owned() };
+    let is = timeline.pool_info(pool).and_then(|(_, is)| is.algorithm);
+    let algorithm = is.map_or_else(String::new, |is| format!(", {}", algorithm(is)));
+    format!("{}{algorithm}", timeline.pool_label(pool))
 }
 
 /// A memory type with its properties and its heap.

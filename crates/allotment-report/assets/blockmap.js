@@ -2,6 +2,7 @@
 // What the pixels of a row show is in strip.js. The pointer and what is selected are drawn on a canvas above, so that a
 // moving pointer draws no row again.
 
+const ORDERS = { waste: "All blocks, the most free bytes first", size: "All blocks, the largest first", age: "All blocks, the oldest first" };
 const MAP_LEFT = 116, MAP_RIGHT = 132, MAP_TOP = 18, MAP_BOTTOM = 22, GROUP = 22;
 
 class BlockMap {
@@ -53,8 +54,9 @@ class BlockMap {
   layOut() {
     const { model, moment } = view, { block } = model, groups = new Map();
     this.largest = 1;
-    for (const b of moment.blocks) {
-      const key = `${String(block.type[b]).padStart(3, "0")} ${String(block.pool[b]).padStart(9, "0")}`;
+    const inOrder = view.order === "pool" ? moment.blocks : this.ordered();
+    for (const b of inOrder) {
+      const key = view.order !== "pool" ? "" : `${String(block.type[b]).padStart(3, "0")} ${String(block.pool[b]).padStart(9, "0")}`;
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(b);
       this.largest = Math.max(this.largest, moment.size[b]);
@@ -65,12 +67,23 @@ class BlockMap {
     let y = 0;
     for (const key of [...groups.keys()].sort()) {
       const blocks = groups.get(key);
-      this.rows.push({ y, h: GROUP, group: this.groupText(blocks[0], blocks.length) });
+      this.rows.push({ y, h: GROUP, group: key ? this.groupText(blocks[0], blocks.length) : ORDERS[view.order] });
       y += GROUP;
       for (const b of blocks) { this.rows.push({ y, h: height, b }); y += height; }
     }
     this.total = y;
     this.top = clamp(this.top, 0, Math.max(0, y - this.height));
+  }
+
+  /** The blocks of the moment in the order that was chosen: of equal ones the older first. */
+  ordered() {
+    const { moment, order } = view, { block } = view.model;
+    if (this.orderOf?.moment === moment && this.orderOf.order === order) return this.orderOf.blocks;
+    const key = { waste: b => -moment.look(b).free, size: b => -moment.size[b], age: b => block.from[b] }[order];
+    const keys = new Map(Array.from(moment.blocks, b => [b, key(b)]));
+    const blocks = [...keys.keys()].sort((a, b) => keys.get(a) - keys.get(b) || block.from[a] - block.from[b] || a - b);
+    this.orderOf = { moment, order, blocks };
+    return blocks;
   }
 
   groupText(b, count) {

@@ -103,7 +103,7 @@ function blockDetails(b) {
     el("h2", {}, `Block #${blockName(model.block.id[b])}`), el("p", { class: "what" }, sentence(model.word("block", model.block.kind[b]))),
     facts([
       ["Size", sizes(now.size[b])], ["Sizes over time", sizesText(b)],
-      ["Pool", pool ? [pool.name || "default", model.word("algorithm", pool.algorithm)].filter(Boolean).join(", ") : null], ["Memory type", typeText(b)],
+      ["Pool", pool ? [pool.name, model.word("algorithm", pool.algorithm)].filter(Boolean).join(", ") : null], ["Memory type", typeText(b)],
       ["Allocations", exists ? int(now.of(b).length) : "none: it does not exist at this moment"],
       ["Used", is ? sizes(is.used) : null], ["Pending release", is?.pending ? sizes(is.pending) : null],
       ["Overhead", is?.rounding || is?.moves ? sizes(is.rounding + is.moves) : null], ["Alignment padding", is?.padding ? sizes(is.padding) : null],

@@ -1,7 +1,7 @@
 // What is shown, and how a change of it reaches the page.
 
 /** Everything that can change. */
-const view = { t: 0, scope: -1, selected: null, sharedScale: false, a: 0, b: 0, c: 0, d: 0, set: new Set(), comparing: false, tab: "table", theme: "system", palette: "standard" };
+const view = { t: 0, scope: -1, selected: null, sharedScale: false, order: "pool", a: 0, b: 0, c: 0, d: 0, set: new Set(), comparing: false, tab: "table", theme: "system", palette: "standard" };
 
 /** The moments that a person sets, in their order: A and B to compare, all four for lifetimes. `view.set` has those that were. */
 const MARKS = ["a", "b", "c", "d"];
@@ -181,6 +181,7 @@ function press(id, value) { for (const button of $(id).children) button.setAttri
 
 function setAxis(unit) { view.timeline.setAxis(new Axis(view.model, unit)); press("axis", unit); redraw("time"); }
 function setScale(shared) { view.sharedScale = shared; press("scale", shared ? "shared" : "fit"); redraw("map"); }
+function setOrder(order) { view.order = order; view.map.top = 0; press("order", order); redraw("map"); }
 
 // ---- start
 
@@ -203,6 +204,7 @@ function connect() {
   if (model.frames.length > 1) units.push(["frames", "frames"]);
   if (model.timeAt.length > 1) units.push(["seconds", "seconds"]);
   $("axis").replaceChildren(...choices("", units, setAxis).children);
+  $("order").replaceChildren(...choices("", [["pool", "pool"], ["waste", "most free"], ["size", "largest"], ["age", "oldest"]], setOrder).children);
   $("scale").replaceChildren(...choices("", [["fit", "full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
   // A recording that nothing is said about has no list for that.
   if (!model.columns.count("advice.text")) TABS.pop();
@@ -243,6 +245,7 @@ async function start() {
   header();
   setAxis("events");
   setScale(false);
+  setOrder("pool");
   view.moment = new Moment(view.model, view.t, view.scope);
   applyColours();
   stale.clear();

@@ -25,7 +25,8 @@ class Model {
     this.types = Array.from(columns.numbers("type.heap"), (heap, i) => ({ heap, properties: properties.get(i) }));
 
     const algorithm = columns.numbers("pool.algorithm"), custom = columns.numbers("pool.custom");
-    this.pools = Array.from(columns.numbers("pool.name"), (name, i) => ({ name: this.text(name), algorithm: algorithm[i], custom: custom[i] > 0 }));
+    const label = columns.texts("pool.label");
+    this.pools = Array.from(algorithm, (algorithm, i) => ({ name: label.get(i), algorithm, custom: custom[i] > 0 }));
 
     this.block = {
       id: columns.numbers("block.id"), pool: columns.numbers("block.pool"), type: columns.numbers("block.type"),

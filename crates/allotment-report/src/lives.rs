@@ -17,7 +17,6 @@ pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A pool, from its creation to its destruction.
 pub(crate) struct PoolLife {
-    pub(crate) name: TextId,
     pub(crate) algorithm: Option<allotment::Algorithm>,
     pub(crate) custom: bool,
 }
@@ -146,9 +145,9 @@ impl Lives {
             Event::FrameEnd { .. } => self.frames.push((now, frame)),
             Event::Mark { text } => self.marks.push((now, text)),
             Event::Lost => self.lost(now),
-            Event::PoolCreated { pool, name, algorithm, custom } => {
+            Event::PoolCreated { pool, algorithm, custom, .. } => {
                 self.open.pools.insert(pool, self.pools.len());
-                self.pools.push(PoolLife { name, algorithm, custom });
+                self.pools.push(PoolLife { algorithm, custom });
             }
             Event::PoolDestroyed { pool } => drop(self.open.pools.remove(&pool)),
             Event::BlockAllocated { block, pool, memory_type, kind, size } => {

@@ -39,6 +39,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     out.texts("texts", &recording.texts)?;
     out.texts("advice.text", advice)?;
     tables::write(content, out)?;
+    pools(content, out)?;
     memory(lives, out)?;
     ranges(&lives.ranges, out)?;
     calls::write(recording, &lives.ranges, out)?;
@@ -93,11 +94,16 @@ fn words<W: Write>(out: &mut ColumnWriter<W>, name: &str, all: &[impl ToString])
     out.texts(name, &texts)
 }
 
-fn memory<W: Write>(lives: &Lives, out: &mut ColumnWriter<W>) -> io::Result<()> {
-    let pools = &lives.pools;
-    out.plain("pool.name", pools.iter().map(|pool| text(pool.name)))?;
+fn pools<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) -> io::Result<()> {
+    let (timeline, pools) = (content.timeline, &content.lives.pools);
+    // Both have the pools in the order in which they were created.
+    let labels: Vec<_> = timeline.pools().map(|pool| timeline.pool_label(pool)).collect();
+    out.texts("pool.label", labels)?;
     out.plain("pool.algorithm", pools.iter().map(|pool| algorithm(pool.algorithm)))?;
-    out.plain("pool.custom", pools.iter().map(|pool| pool.custom.into()))?;
+    out.plain("pool.custom", pools.iter().map(|pool| pool.custom.into()))
+}
+
+fn memory<W: Write>(lives: &Lives, out: &mut ColumnWriter<W>) -> io::Result<()> {
     let blocks = &lives.blocks;
     out.difference("block.id", blocks.iter().map(|block| block.id.0))?;
     out.plain("block.pool", blocks.iter().map(|block| block.pool.map_or(0, |pool| pool as u64 + 1)))?;

@@ -29,7 +29,7 @@ use sentences::Known;
 pub struct AdviceThresholds {
     /// Frames for which a block is empty.
     pub empty_frames: u64,
-    /// The share of the bytes of all blocks that empty blocks have.
+    /// The share of the bytes of all blocks that empty blocks have; or of the number of all, where 16 or more are empty.
     pub empty_share: f64,
     /// The share of the occupied bytes that rounding wastes.
     pub rounding: f64,
@@ -318,6 +318,9 @@ impl Advice {
 /// How many times [`AdviceThresholds::bytes`] empty blocks must have in all: each pool keeps a block of a few MiB.
 const MANY_TIMES: u64 = 16;
 
+/// How many empty blocks are many, where they are a quarter of all.
+const MANY_EMPTY: u64 = 16;
+
 fn empty_blocks(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
     let (now, blocks) = (cursor.moment(), cursor.blocks());
     let (mut empty, mut empty_bytes, mut all, mut longest, mut each) = (0, 0u64, 0u64, 0, Vec::new());
@@ -336,10 +339,12 @@ fn empty_blocks(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &
     }
     let share = empty_bytes as f64 / all.max(1) as f64;
     // One sentence about all of them, where there is much: of a dozen lines about a block each, nobody makes the sum.
+    // Many blocks of few bytes are much as well: each is a memory object of the driver's, of which there is a limit.
+    let many = empty >= MANY_EMPTY && empty as f64 >= thresholds.empty_share * blocks.len() as f64;
     // At the end of a program, nothing is in use for a moment.
     let ended = empty == blocks.len() as u64 && longest < thresholds.empty_frames;
-    if empty >= 2 && !ended && empty_bytes >= MANY_TIMES * thresholds.bytes && share >= thresholds.empty_share
-    {
+    let much = share >= thresholds.empty_share || many;
+    if empty >= 2 && !ended && empty_bytes >= MANY_TIMES * thresholds.bytes && much {
         let (count, blocks) = (empty, blocks.len() as u64);
         found.push(Advice::EmptyBlocks { count, blocks, size: empty_bytes, all, frames: longest });
     } else {
@@ -356,9 +361,10 @@ fn pools(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec
         }
     }
     for (pool, blocks) in by_pool {
-        let Some((id, is)) = timeline.pool_info(pool) else { continue };
-        let name = timeline.recording().text(is.name).filter(|name| !name.is_empty());
-        let name = name.map_or_else(|| format!("default pool {}", id.0), |name| format!("pool \"{name}\""));
+        let Some((_, is)) = timeline.pool_info(pool) else { continue };
+        let has_name = timeline.recording().text(is.name).is_some_and(|name| !name.is_empty());
+        let label = timeline.pool_label(pool);
+        let name = if has_name { format!("pool \"{label}\"") } else { label.to_owned() };
         let bytes: BlockBytes = blocks.iter().map(|&block| BlockBytes::of_block(cursor, block)).sum();
         if bytes.rounding >= thresholds.bytes && bytes.rounding_share() >= thresholds.rounding {
             let (wasted, share) = (bytes.rounding, bytes.rounding_share());

@@ -7,6 +7,7 @@ use allotment_trace::recording::{Extent, Library, StallKind};
 
 use super::{Advice, Commonest};
 use crate::call_site::short_call_site;
+use crate::units;
 
 /// Bytes as people read them: `32 MiB`, `1.5 KiB`, `17 bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,8 @@ pub(super) fn write(advice: &Advice, known: Known, f: &mut fmt::Formatter<'_>) -
         Advice::EmptyBlocks { count, blocks, size, all, frames } => {
             let percent = *size as f64 * 100.0 / (*all).max(1) as f64;
             let (size, all) = (Bytes(*size), Bytes(*all));
-            write!(f, "{count} of {blocks} blocks are empty, {size} of {all} ({percent:.0} %)")?;
+            let (count, blocks) = (units::count(*count), units::count(*blocks));
+            write!(f, "{count} empty blocks of {blocks} hold {size} of {all} ({percent:.0} %)")?;
             if known.has_frames {
                 write!(f, ", the first of them for {frames} frames")?;
             }

@@ -276,10 +276,10 @@ fn key<'a>(timeline: &Timeline<'a>, by: ColourBy, allocation: AllocationIndex) -
         ColourBy::CallSite => text(texts().call_site).into(),
         ColourBy::Pool => {
             let block = timeline.place_at(allocation, timeline.lifetime(allocation).allocated + 1).block;
-            let pool = timeline.block_info(block).pool.and_then(|pool| timeline.pool_info(pool));
-            pool.map_or_else(Cow::default, |(id, is)| match text(is.name) {
-                "" => format!("pool {}", id.0).into(),
-                name => name.into(),
+            timeline.block_info(block).pool.map_or_else(Cow::default, |pool| {
+                let name = timeline.pool_info(pool).map_or("", |(_, is)| text(is.name));
+                let label = timeline.pool_label(pool);
+                if name == label { name.into() } else { label.to_owned().into() }
             })
         }
         ColourBy::State | ColourBy::Size | ColourBy::Age | ColourBy::Lifetime | ColourBy::Movability => {

@@ -90,7 +90,7 @@ fn empty_blocks_that_have_much_of_all_memory_are_told_as_one_sum() {
     assert_eq!(
         sentences(events(3)),
         [
-            "3 of 4 blocks are empty, 24 MiB of 48 MiB (50 %), the first of them for 700 frames: `trim()` frees them, \
+            "3 empty blocks of 4 hold 24 MiB of 48 MiB (50 %), the first of them for 700 frames: `trim()` frees them, \
              or an `EmptyBlockPolicy` with fewer frames or bytes"
         ]
     );
@@ -280,8 +280,23 @@ fn advice_names_calls_of_the_library_whose_memory_it_is() {
     assert!(sentence(Library::PyTorch).contains("empty_cache()"));
     assert!(sentence(Library::Allotment).contains("trim()"));
     assert!(sentence(Library::Vma).contains("minBlockCount"));
-    assert_eq!(sentence(Library::Driver), "3 of 4 blocks are empty, 300 bytes of 400 bytes (75 %)");
+    assert_eq!(sentence(Library::Driver), "3 empty blocks of 4 hold 300 bytes of 400 bytes (75 %)");
     // Without frames, none are told.
     assert!(!sentence(Library::PyTorch).contains("frames"));
     assert!(advice.to_string().contains("7 frames"));
+}
+
+#[test]
+fn many_empty_blocks_are_told_also_where_they_have_little_of_all_memory() {
+    let events = |empty: u64| {
+        let mut events = vec![pool(Algorithm::Tlsf)];
+        for id in 0..48 {
+            events.extend([block(id, 64 * MIB), allocated_in(id, id, 0, 64 * MIB, 64 * MIB)]);
+        }
+        events.extend((100..100 + empty).map(|id| block(id, 4 * MIB)));
+        events
+    };
+    let told = sentences(events(16));
+    assert!(told[0].starts_with("16 empty blocks of 64 hold 64 MiB of 3 GiB (2 %)"), "{told:?}");
+    assert_eq!(sentences(events(15)), [""; 0]);
 }

@@ -14,10 +14,12 @@ mod key_hasher;
 mod live_set;
 mod moments;
 mod other;
+mod pool_labels;
 mod rows;
 mod unread;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
 
 use allotment_trace::recording::{Allocated, Event, Inconsistent, ObjectId, Recording};
 
@@ -63,6 +65,8 @@ pub struct Timeline<'a> {
     allocations: Vec<AllocationRow>,
     blocks: Vec<BlockRow>,
     pools: Vec<SpanRow>,
+    /// What each pool is called, once somebody asked.
+    pool_labels: OnceLock<Box<[String]>>,
     rings: Vec<SpanRow>,
     descriptor_heaps: Vec<SpanRow>,
     descriptor_ranges: Vec<DescriptorRow>,
@@ -121,6 +125,7 @@ impl<'a> Timeline<'a> {
             allocations: Vec::new(),
             blocks: Vec::new(),
             pools: Vec::new(),
+            pool_labels: OnceLock::new(),
             rings: Vec::new(),
             descriptor_heaps: Vec::new(),
             descriptor_ranges: Vec::new(),

@@ -74,8 +74,28 @@ pub(crate) struct MapArgs {
     /// Columns of a line [default: those of COLUMNS or of the terminal, or else 100]
     #[arg(long, value_parser = clap::value_parser!(u16).range(60..=1000))]
     pub(super) width: Option<u16>,
+    /// The order of the blocks
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) sort: BlockOrder,
+    /// Show so many blocks at most
+    #[arg(long, value_name = "N")]
+    pub(super) most: Option<usize>,
     #[command(flatten)]
     pub(super) shown: MomentArgs,
+}
+
+/// The order of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BlockOrder {
+    /// By memory type, and in it by their numbers
+    #[default]
+    Number,
+    /// Most free bytes first
+    Waste,
+    /// The largest first
+    Size,
+    /// The oldest first
+    Age,
 }
 
 /// What allocations are grouped by.

@@ -1,5 +1,6 @@
 //! `allotment map`: each block at a moment as one line of text, and each resource that shares an allocation.
 
+use core::cmp::Reverse;
 use core::fmt::Write;
 
 use allotment_analyze::{Class, Cursor, Figures, Segment, padding, segments};
@@ -7,7 +8,7 @@ use allotment_trace::recording::{BlockId, BlockKind};
 use console::{Color, Style};
 use serde::Serialize;
 
-use super::args::MapArgs;
+use super::args::{BlockOrder, MapArgs};
 use super::columns::{of_terminal, say_wrapped};
 use super::json::{BytesJson, FiguresJson, MomentJson};
 use super::lanes::{self, LanesJson};
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     let loaded = load(&args.shown.file)?;
     let timeline = index(&loaded);
     let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
-    let blocks = blocks(&cursor);
+    let blocks = blocks(&cursor, args.sort);
     let all = Figures::of_all(&cursor);
     let shared = lanes::lanes(&cursor);
     if args.shown.json {
@@ -61,7 +62,8 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         "Used",
         "Largest hole"
     );
-    for block in &blocks {
+    let most = args.most.unwrap_or(usize::MAX);
+    for block in blocks.iter().take(most) {
         let used = percent(block.figures.bytes.used, block.figures.bytes.size);
         let mut line = format!(
             "  {:>8}  {:>4}  {:>10}  |",
@@ -84,6 +86,9 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         };
         say!("{line}");
     }
+    if blocks.len() > most {
+        say!("  … and {}", plural((blocks.len() - most) as u64, "other block"));
+    }
     say!();
     let is = &all.bytes;
     say_wrapped(&format!(
@@ -97,6 +102,11 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         bytes(is.free - is.padding),
         plural(all.holes, "hole")
     ));
+    if all.empty > 0 {
+        let size = blocks.iter().filter(|block| block.empty_since_frame.is_some());
+        let size = size.fold(0u64, |sum, block| sum.saturating_add(block.figures.bytes.size));
+        say_wrapped(&format!("Empty blocks {} of {}, {}", count(all.empty), count(all.blocks), bytes(size)));
+    }
     lanes::print(&shared, width);
     Ok(())
 }
@@ -113,7 +123,7 @@ struct Block {
     padding: Vec<Segment>,
 }
 
-fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
+fn blocks(cursor: &Cursor<'_, '_>, order: BlockOrder) -> Vec<Block> {
     let timeline = cursor.timeline();
     let blocks = cursor.blocks().into_iter().map(|block| {
         let info = timeline.block_info(block);
@@ -132,7 +142,13 @@ fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
         }
     });
     let mut blocks: Vec<_> = blocks.collect();
-    blocks.sort_by_key(|block| (block.memory_type, block.id));
+    // Stable sorts: the cursor has the oldest first.
+    match order {
+        BlockOrder::Number => blocks.sort_by_key(|block| (block.memory_type, block.id)),
+        BlockOrder::Waste => blocks.sort_by_key(|block| Reverse(block.figures.bytes.free)),
+        BlockOrder::Size => blocks.sort_by_key(|block| Reverse(block.figures.bytes.size)),
+        BlockOrder::Age => {}
+    }
     blocks
 }
 

@@ -36,7 +36,7 @@ struct Stats {
     peaks: Peaks,
     /// By heap; without one where the recording does not say which memory type is of which heap.
     heaps: BTreeMap<Option<u8>, Figures>,
-    /// By what [`pool_name`] returns, and by memory type.
+    /// By what [`pool_name`] returns, which is another for each pool, and by memory type.
     pools: BTreeMap<(String, u8), Figures>,
     refused: u64,
     lost: u64,
@@ -77,13 +77,12 @@ impl Stats {
     }
 }
 
-/// Returns a pool's name, or what it is, and how it suballocates its blocks.
+/// Returns what a pool is called, and how it suballocates its blocks.
 fn pool_name(timeline: &Timeline<'_>, pool: Option<PoolIndex>) -> String {
-    let Some((_, pool)) = pool.and_then(|pool| timeline.pool_info(pool)) else {
-        return "(not known)".to_owned();
-    };
-    let name = timeline.recording().text(pool.name).unwrap_or(if pool.custom { "custom" } else { "default" });
-    pool.algorithm.map_or_else(|| name.to_owned(), |algorithm| format!("{name}, {algorithm}"))
+    let Some(pool) = pool else { return "(not known)".to_owned() };
+    let name = timeline.pool_label(pool);
+    let algorithm = timeline.pool_info(pool).and_then(|(_, is)| is.algorithm);
+    algorithm.map_or_else(|| name.to_owned(), |algorithm| format!("{name}, {algorithm}"))
 }
 
 fn stalls(timeline: &Timeline<'_>, until: u64) -> Vec<Stalls> {

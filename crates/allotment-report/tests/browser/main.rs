@@ -1353,3 +1353,30 @@ fn a_flame_graph_is_zoomed_searched_and_walked_by_keys() {
     page.picture("calls-details.png");
     assert_eq!(page.errors, [""; 0]);
 }
+
+#[test]
+fn a_thousand_blocks_are_sorted_by_what_is_free_in_them_and_a_click_shows_one() {
+    let Some(mut page) = open(&recordings::thousand_blocks(), "blocks") else { return };
+    page.click_on("#order [data-v=waste]");
+    page.settle();
+    let free = "view.map.rows.filter(row => row.b != null).map(row => view.moment.look(row.b).free)";
+    // The page begins where most is in use: before the last block, which stays empty.
+    assert_eq!(page.number(&format!("({free}).length")), 999.0);
+    assert_eq!(page.value(&format!("({free}).every((free, i, all) => !i || all[i - 1] >= free)")), true);
+    page.picture("12-thousand-blocks.png");
+    // Over the names of the blocks, in the first row.
+    let first = page.number("view.map.rows.find(row => row.b != null).b");
+    page.value("globalThis.found = (box => [box.left + 30, box.top + MAP_TOP + GROUP + 8])($('map').getBoundingClientRect())");
+    let at = (page.number("found[0]"), page.number("found[1]"));
+    page.click(at);
+    page.wait_for(&format!(
+        "view.selected?.block === {first} && $('details').textContent.includes('Block #')"
+    ));
+    // Three pools of one name are three groups with their numbers.
+    page.click_on("#order [data-v=pool]");
+    page.settle();
+    let groups = page.text("view.map.rows.filter(row => row.group).map(row => row.group).join()");
+    for pool in 0..3 {
+        assert!(groups.contains(&format!("textures (pool {pool})")), "{groups}");
+    }
+}

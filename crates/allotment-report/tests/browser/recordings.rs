@@ -468,3 +468,18 @@ pub(crate) fn large(allocations: u64) -> Recording {
     }
     recording
 }
+
+/// A thousand blocks in three pools of one name: a third are empty, and the others full to different parts.
+pub(crate) fn thousand_blocks() -> Recording {
+    let mut maker = Maker::default();
+    for pool in 0..3 {
+        maker.pool(pool, "textures", Algorithm::Tlsf);
+    }
+    for number in 0..1000u64 {
+        let (block, bytes) = (maker.block(number as u32 % 3, 0, 4 * MIB), 4096 * (1 + number % 500));
+        if number % 3 > 0 {
+            maker.allocate(block, "mesh", bytes, bytes).unwrap();
+        }
+    }
+    maker.recording
+}
