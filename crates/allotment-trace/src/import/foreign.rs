@@ -71,8 +71,8 @@ impl Foreign {
     pub(super) const fn advice(self) -> &'static str {
         match self {
             Self::GfxReconstructBinary => {
-                "a binary capture of GFXReconstruct; convert it with `gfxrecon-convert --format jsonl FILE`, and open the \
-                 lines"
+                "a binary capture of GFXReconstruct; convert it with `gfxrecon-convert --format jsonl FILE` (version \
+                 0.9.18 writes that without `--format`), and open the lines"
             }
             Self::RadeonMemoryTrace => {
                 "a memory trace of AMD's driver, whose format has no description; open it in Radeon Memory Visualizer, or \

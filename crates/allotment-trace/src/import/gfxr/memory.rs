@@ -170,7 +170,7 @@ impl MemoryObjects {
         let args: GetRequirements = serde_json::from_str(args)?;
         let Some((handle, required)) = args.found() else { return Ok(()) };
         if let Some(resource) = self.resources.get_mut(&handle) {
-            resource.size = required.size.0;
+            resource.size = Some(required.size.0);
             resource.alignment = Alignment::new(required.alignment.0).unwrap_or(Alignment::ONE);
         }
         Ok(())
@@ -279,12 +279,13 @@ impl MemoryObjects {
         let offset = bind.memory_offset.0;
         // A program that never asks what the driver requires knows it from another resource, or from its dedicated
         // memory.
-        let size = if resource.size == 0 && memory.dedicated { memory.size } else { resource.size };
+        let size = resource.size.or_else(|| memory.dedicated.then_some(memory.size));
+        let (size, is_known) = (size.unwrap_or(0), size.is_some());
         if offset.checked_add(size).is_none_or(|end| end > memory.size) {
             builder.leave_out("import: a resource was bound beyond its memory")?;
             return Ok(());
         }
-        if size == 0 {
+        if !is_known {
             let text = "images whose size the capture does not say, as the program never called \
                         `vkGetImageMemoryRequirements` for them, are shown with 0 bytes";
             builder.unread(UnreadKind::NotUnderstood, 1, text)?;

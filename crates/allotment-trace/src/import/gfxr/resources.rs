@@ -24,8 +24,8 @@ pub(super) struct Resource {
     pub(super) shape: String,
     /// The debug name.
     pub(super) name: Option<String>,
-    /// Bytes, as the driver said, or else as the program asked; 0 where neither is known.
-    pub(super) size: u64,
+    /// Bytes, as the driver said, or else as the program asked.
+    pub(super) size: Option<u64>,
     pub(super) alignment: Alignment,
     /// Where it is bound: one allocation, or one for each plane.
     pub(super) bound: Vec<(AllocationKey, u64)>,
@@ -91,7 +91,7 @@ impl CreateBuffer {
                 Flags::Names(names) => usage_flags::of_vulkan_names(&names).unwrap_or(names),
             },
             name: None,
-            size: self.p_create_info.size.0,
+            size: Some(self.p_create_info.size.0),
             alignment: Alignment::ONE,
             bound: Vec::new(),
         }
@@ -116,7 +116,7 @@ impl CreateImage {
             kind: if linear { ResourceKind::LinearImage } else { ResourceKind::OptimalImage },
             shape,
             name: None,
-            size: 0,
+            size: None,
             alignment: Alignment::ONE,
             bound: Vec::new(),
         }
