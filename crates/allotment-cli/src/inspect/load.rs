@@ -19,12 +19,13 @@ use super::args::{FileArgs, ReplayedArgs};
 use crate::args::{Bytes, Chosen, Setup};
 use crate::failure::Failure;
 use crate::replay::{Options, Record, replay};
-use crate::source::{STANDARD_INPUT, read_standard_input};
+use crate::source::{STANDARD_INPUT, read_pipe, read_standard_input};
 use crate::target::{Target, Task, on_device};
 
 /// The error for a file of no known format. The importers' own knows neither recordings nor traces.
 const NOT_READ: &str = "not a file that can be read: a recording (.altr), a JSON dump of VMA or D3D12MA, JSON lines of \
-                        gfxrecon-convert, a PyTorch memory snapshot, or a CSV trace";
+                        gfxrecon-convert, a PyTorch memory snapshot, a JSON report of gpu-allocator or wgpu, or a \
+                        CSV trace";
 
 /// A recording, and what the output calls it.
 #[derive(Debug)]
@@ -49,11 +50,7 @@ impl Input {
         }
         let is_pipe = |file: fs::Metadata| !file.is_file() && !file.is_dir();
         // What cannot be found is told when it is read.
-        let piped = if fs::metadata(path).is_ok_and(is_pipe) {
-            Some(fs::read(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?)
-        } else {
-            None
-        };
+        let piped = if fs::metadata(path).is_ok_and(is_pipe) { Some(read_pipe(path)?) } else { None };
         Ok(Self { path: path.to_owned(), piped })
     }
 
