@@ -1,10 +1,11 @@
 //! Bytes by the calls that allocated them: what a flame graph draws.
 
 use core::cmp::Reverse;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use allotment::AllocationOptions;
-use allotment_trace::recording::{CallRole, StackFrame, StackId, TextId, short_function};
+use allotment_trace::recording::{CallRole, StackFrame, StackId, Stacks, TextId, short_function};
 
 use crate::call_site::short_call_site;
 use crate::cursor::Cursor;
@@ -100,6 +101,9 @@ pub struct CallNode {
 
 /// Bytes and counts by the tree of calls.
 ///
+/// Of a recording with endless stacks the calls nearest to the root are in the tree. What was allocated by those beyond is
+/// below the last call that is there, as [`Call::NOT_SHOWN`]: sums are whole.
+///
 /// Bytes are those that the program requested. An allocation whose stack is not known has its call site as its only call,
 /// and one without a call site is below a call of which nothing is known.
 ///
@@ -119,12 +123,13 @@ pub struct CallTree {
 }
 
 impl CallTree {
-    /// The most nodes. Calls below are counted where there is still a node: a hostile recording has endless stacks.
+    /// The most nodes, beside those of [`Call::NOT_SHOWN`], of which a node has at most one.
     pub const MAX_NODES: usize = 1 << 20;
 
     /// Builds the tree of a question.
     ///
-    /// Cost: one walk over the allocations, and a step for each call of each different stack.
+    /// Cost: one walk over the allocations, and a step for each call of each different stack; where there are more than
+    /// [`MAX_NODES`](Self::MAX_NODES), some ten such steps.
     #[must_use]
     pub fn of(timeline: &Timeline<'_>, question: CallQuestion, desc: &CallTreeDesc) -> Self {
         let position = question.position(timeline);
@@ -138,6 +143,17 @@ impl CallTree {
         allocations: impl IntoIterator<Item = AllocationIndex>,
         position: u64,
         desc: &CallTreeDesc,
+    ) -> Self {
+        Self::of_at_most(timeline, allocations, position, desc, Self::MAX_NODES)
+    }
+
+    /// As [`of_allocations`](Self::of_allocations), with at most so many nodes.
+    pub(crate) fn of_at_most(
+        timeline: &Timeline<'_>,
+        allocations: impl IntoIterator<Item = AllocationIndex>,
+        position: u64,
+        desc: &CallTreeDesc,
+        most: usize,
     ) -> Self {
         // A stack, or the call site of an allocation without one.
         let mut amounts: HashMap<(StackId, TextId), (Amount, Amount)> = HashMap::new();
@@ -163,21 +179,45 @@ impl CallTree {
             let role = (stack.0 as usize).checked_sub(1).and_then(|index| roles.get(index));
             role.is_none_or(|&role| role != CallRole::Machinery)
         };
-        let mut building = Building::default();
         let mut path = Vec::new();
-        for key @ (stack, site) in order {
-            path.clear();
-            let shown = stacks.numbers(stack).filter(is_shown);
-            path.extend(shown.filter_map(|stack| stacks.frame(stack)).map(Call::from));
-            if path.is_empty() {
-                path.push(stacks.frame(stack).map_or(Call { place: site, ..Call::default() }, Call::from));
+        // Builds the tree down to a depth. `None` where that has too many nodes, unless those beyond are to be left out.
+        let mut build = |order: &[(StackId, TextId)], depth: usize, leave_out: bool| {
+            let mut building = Building::new(most);
+            for key @ &(stack, site) in order {
+                path.clear();
+                let shown = stacks.numbers(stack).filter(is_shown);
+                path.extend(shown.filter_map(|stack| stacks.frame(stack)).map(Call::from));
+                if path.is_empty() {
+                    path.push(
+                        stacks.frame(stack).map_or(Call { place: site, ..Call::default() }, Call::from),
+                    );
+                }
+                if !desc.inverted {
+                    path.reverse();
+                }
+                let (total, left) = amounts[key];
+                building.add(&path, depth, total, left);
+                if building.is_full && !leave_out {
+                    return None;
+                }
             }
-            if !desc.inverted {
-                path.reverse();
+            Some(building)
+        };
+        let building = build(&order, usize::MAX, false).unwrap_or_else(|| {
+            // The deepest tree that has all calls of each of its levels. Of more than can be in the first level, the largest
+            // are there.
+            order.sort_by_key(|key| Reverse(amounts[key].0.bytes));
+            let (mut depth, mut beyond) = (1, Stacks::MAX_DEPTH + 1);
+            let mut found = None;
+            while beyond - depth > 1 {
+                let middle = usize::midpoint(depth, beyond);
+                match build(&order, middle, false) {
+                    Some(tree) => (depth, found) = (middle, Some(tree)),
+                    None => beyond = middle,
+                }
             }
-            let (total, left) = amounts[&key];
-            building.add(&path, total, left);
-        }
+            found.or_else(|| build(&order, depth, true)).unwrap_or_else(|| Building::new(most))
+        });
         let mut nodes = building.nodes;
         for node in 0..nodes.len() {
             let mut children = core::mem::take(&mut nodes[node].children);
@@ -224,10 +264,21 @@ impl Call {
     /// What stands for a call of which nothing is known.
     pub const UNKNOWN: &'static str = "(call not known)";
 
+    /// Stands for all calls below another one that a tree has no room for.
+    pub const NOT_SHOWN: Self = Self { function: TextId(u32::MAX), place: TextId(u32::MAX) };
+
+    /// The most letters of a function or a place in a label. The middle of a longer one is left out.
+    pub const MAX_LABEL: usize = 240;
+
     /// Returns the call as lists show it: the function without its parameters, and the end of the place.
     #[must_use]
     pub fn label<'a>(self, text: impl Fn(TextId) -> &'a str) -> String {
+        if self == Self::NOT_SHOWN {
+            return "(not shown)".to_owned();
+        }
         let (function, place) = (short_function(text(self.function)), short_call_site(text(self.place)));
+        // A tree has a label for each of its nodes, and a hostile recording long texts.
+        let (function, place) = (&*shortened(function), &*shortened(place));
         match (function, place) {
             ("", "") => Self::UNKNOWN.to_owned(),
             ("", place) => place.to_owned(),
@@ -238,41 +289,71 @@ impl Call {
     }
 }
 
+/// Leaves out the middle of a text that is too long for a label: what tells two of a kind apart is most often at the end.
+fn shortened(text: &str) -> Cow<'_, str> {
+    // Each letter has at least one byte.
+    if text.len() <= Call::MAX_LABEL || text.chars().count() <= Call::MAX_LABEL {
+        return Cow::Borrowed(text);
+    }
+    let head = Call::MAX_LABEL / 3;
+    let tail = Call::MAX_LABEL - head - 1;
+    let begin = text.char_indices().nth(head).map_or(0, |(at, _)| at);
+    let end = text.char_indices().rev().nth(tail - 1).map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{}…{}", &text[..begin], &text[end..]))
+}
+
 /// A tree that grows.
 #[derive(Debug)]
 struct Building {
     nodes: Vec<CallNode>,
     by_call: HashMap<(usize, Call), usize>,
-}
-
-impl Default for Building {
-    fn default() -> Self {
-        Self { nodes: vec![CallNode::default()], by_call: HashMap::new() }
-    }
+    /// The most nodes, beside those of calls that are not shown, and how many of those there are.
+    most: usize,
+    not_shown: usize,
+    /// A call had no room.
+    is_full: bool,
 }
 
 impl Building {
-    /// Adds what was allocated by a path of calls from the root.
-    fn add(&mut self, path: &[Call], total: Amount, left: Amount) {
+    fn new(most: usize) -> Self {
+        let (nodes, by_call) = (vec![CallNode::default()], HashMap::new());
+        Self { nodes, by_call, most, not_shown: 0, is_full: false }
+    }
+
+    /// Adds what was allocated by a path of calls from the root, down to a depth.
+    fn add(&mut self, path: &[Call], depth: usize, total: Amount, left: Amount) {
         let mut node = 0;
         self.count(node, total, left);
-        for &call in path {
+        for (above, &call) in path.iter().enumerate() {
             let below = match self.by_call.get(&(node, call)) {
-                Some(&known) => known,
-                None if self.nodes.len() >= CallTree::MAX_NODES => break,
-                None => {
-                    let new = self.nodes.len();
-                    self.by_call.insert((node, call), new);
-                    self.nodes[node].children.push(new);
-                    let depth = self.nodes[node].depth + 1;
-                    self.nodes.push(CallNode { call, parent: node, depth, ..CallNode::default() });
-                    new
+                Some(&known) if above < depth => known,
+                _ => {
+                    let has_room = self.nodes.len() - self.not_shown < self.most;
+                    self.is_full |= above < depth && !has_room;
+                    if above >= depth || !has_room {
+                        node = self.below(node, Call::NOT_SHOWN);
+                        self.count(node, total, left);
+                        break;
+                    }
+                    self.below(node, call)
                 }
             };
             node = below;
             self.count(node, total, left);
         }
         self.nodes[node].own.add_all(total);
+    }
+
+    /// The node of a call below another node.
+    fn below(&mut self, node: usize, call: Call) -> usize {
+        *self.by_call.entry((node, call)).or_insert_with(|| {
+            let new = self.nodes.len();
+            self.nodes[node].children.push(new);
+            let depth = self.nodes[node].depth + 1;
+            self.nodes.push(CallNode { call, parent: node, depth, ..CallNode::default() });
+            self.not_shown += usize::from(call == Call::NOT_SHOWN);
+            new
+        })
     }
 
     fn count(&mut self, node: usize, total: Amount, left: Amount) {

@@ -132,3 +132,88 @@ proptest! {
         prop_assert_eq!((tree.root().total.count, tree.root().total.bytes), (leaks.count, leaks.bytes));
     }
 }
+
+/// A recording in which each of some allocations has a stack of its own.
+fn of_stacks(stacks: u32, depth: u32) -> Recording {
+    use allotment::device::{MemoryTypeIndex, ResourceKind};
+    use allotment_trace::recording::{
+        Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, StackFrame,
+    };
+    let mut recording = Recording::default();
+    let (block, pool, memory_type) = (BlockId(1), PoolId(0), MemoryTypeIndex(0));
+    let size = 1 << 30;
+    let kind = BlockKind::Shared;
+    recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size });
+    for stack in 0..stacks {
+        let allocation = AllocationKey(stack.into());
+        recording.events.push(Event::Allocated(Allocated {
+            allocation,
+            block,
+            offset: u64::from(stack) << 10,
+            requested: 1 + u64::from(stack),
+            occupied: 1 << 10,
+            user_data: 0,
+            name: TextId::NONE,
+            category: TextId::NONE,
+            alignment: allotment::Alignment::ONE,
+            usage: None,
+            kind: ResourceKind::Buffer,
+            placement: Placement::ExistingBlock,
+            second_choice: false,
+            movable: false,
+        }));
+        let mut parent = StackId::NONE;
+        for call in 0..depth {
+            recording.texts.push(format!("call_{stack}_{call}"));
+            let function = TextId(recording.texts.len() as u32);
+            let frame = StackFrame { parent, function, place: TextId::NONE };
+            parent = recording.stacks.push(frame).unwrap();
+        }
+        recording.events.push(Event::Stack { allocation, stack: parent });
+    }
+    recording
+}
+
+#[test]
+fn what_a_tree_has_no_room_for_is_counted_and_the_calls_nearest_to_the_root_are_there() {
+    let recording = of_stacks(20, 10);
+    let timeline = Timeline::new(&recording);
+    let all = CallQuestion::At(timeline.end()).allocations(&timeline);
+    let bytes: u64 = (1..=20).sum();
+    for inverted in [false, true] {
+        let desc = CallTreeDesc { inverted, unfolded: true };
+        let tree = |most| CallTree::of_at_most(&timeline, all.iter().copied(), timeline.end(), &desc, most);
+        for most in [1, 2, 5, 20, 21, 22, 60, 61, 150, 200, 201, 1000] {
+            let tree = tree(most);
+            assert_eq!((tree.root().total.bytes, tree.root().total.count), (bytes, 20));
+            for node in tree.nodes() {
+                let below: u64 = node.children.iter().map(|&child| tree.nodes()[child].total.bytes).sum();
+                assert_eq!(node.total.bytes, below + node.own.bytes);
+            }
+            assert_eq!(tree.root().own.bytes, 0, "each is below a call, or one that is not shown");
+            let (missing, shown): (Vec<_>, Vec<_>) =
+                tree.nodes().iter().partition(|node| node.call == Call::NOT_SHOWN);
+            assert!(shown.len() <= most, "{most}: {}", shown.len());
+            assert_eq!(missing.is_empty(), most >= 201, "{most}");
+            assert!(missing.iter().all(|node| node.children.is_empty() && node.own == node.total));
+            // All levels that have room are whole: the root and 20 calls of each level.
+            let whole = ((most - 1) / 20).min(10);
+            assert_eq!(shown.iter().filter(|node| node.depth <= whole).count(), 1 + 20 * whole, "{most}");
+        }
+        // Where not even the first level has room, the largest are there.
+        let tree = tree(6);
+        let first: Vec<_> = tree.root().children.iter().map(|&child| &tree.nodes()[child]).collect();
+        assert_eq!(first.iter().map(|node| node.total.bytes).collect::<Vec<_>>(), [120, 20, 19, 18, 17, 16]);
+        assert_eq!(first[0].call, Call::NOT_SHOWN);
+        assert_eq!(first[0].call.label(|_| ""), "(not shown)");
+    }
+}
+
+#[test]
+fn a_label_keeps_both_ends_of_a_long_name() {
+    let long = format!("begin{}end", "ä".repeat(100_000));
+    let call = Call { function: TextId(1), place: TextId::NONE };
+    let label = call.label(|text| if text == TextId(1) { &*long } else { "" });
+    assert_eq!(label.chars().count(), Call::MAX_LABEL);
+    assert!(label.starts_with("beginä") && label.ends_with("äend") && label.contains('…'), "{label}");
+}

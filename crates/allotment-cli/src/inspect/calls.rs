@@ -1,6 +1,6 @@
 //! `allotment calls`: bytes by the calls that allocated them.
 
-use allotment_analyze::{CallNode, CallQuestion, CallTree, CallTreeDesc, Timeline};
+use allotment_analyze::{Call, CallNode, CallQuestion, CallTree, CallTreeDesc, Timeline};
 use allotment_trace::recording::TextId;
 use serde::Serialize;
 
@@ -155,7 +155,7 @@ fn call_json<'a>(
     let node = &tree.nodes()[node];
     let below = if node.depth < depth { &*node.children } else { &[] };
     CallJson {
-        function: text(node.call.function),
+        function: if node.call == Call::NOT_SHOWN { "(not shown)" } else { text(node.call.function) },
         place: text(node.call.place),
         count: node.total.count,
         bytes: node.total.bytes,
