@@ -26,6 +26,11 @@ impl Colours {
         matches!(self.by, ColourBy::State) && self.picked == 0 && self.found.is_none()
     }
 
+    /// Returns false if no allocation is dimmed.
+    pub(crate) const fn dims_something(&self) -> bool {
+        self.picked != 0 || self.found.is_some()
+    }
+
     pub(crate) fn is_found(&self, allocation: AllocationIndex) -> bool {
         let found = |all: &Arc<[bool]>| all.get(allocation.0 as usize).copied().unwrap_or(false);
         self.found.as_ref().is_none_or(found)

@@ -1,6 +1,7 @@
 //! The blocks at the cursor: what each has is looked at when a pane needs it, and the rest in the time that frames leave.
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -11,9 +12,15 @@ use allotment_analyze::{
 
 use super::wide::Largest;
 
+/// Contents that were made so far, also by threads that make an index.
+static MADE: AtomicU64 = AtomicU64::new(1);
+
 /// The contents of a block at a moment.
 #[derive(Debug)]
 pub(crate) struct Contents {
+    /// Another one for each that is made, for what is kept beside it. A block that is as it was stays the same one while the
+    /// cursor moves.
+    pub(crate) version: u64,
     pub(crate) size: u64,
     pub(crate) placed: Vec<Placed>,
     largest: Largest,
@@ -35,7 +42,8 @@ impl Contents {
         let free = segments.iter().filter(|is| is.class == Class::Free);
         let largest_free = free.map(Segment::size).max().unwrap_or(0);
         let largest = Largest::of(&placed);
-        Self { size, placed, largest, levels: ClassLevels::new(segments), bytes, largest_free }
+        let version = MADE.fetch_add(1, Ordering::Relaxed);
+        Self { version, size, placed, largest, levels: ClassLevels::new(segments), bytes, largest_free }
     }
 
     /// Visits the allocations that have some of the bytes of a range, and `least` bytes or more, in the order of their

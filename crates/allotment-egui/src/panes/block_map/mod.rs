@@ -17,7 +17,7 @@ pub(in crate::panes) mod strip;
 
 use std::collections::HashMap;
 
-use allotment_analyze::{AllocationIndex, BlockIndex};
+use allotment_analyze::{AllocationIndex, BlockIndex, ColourBy};
 use egui::{Align2, FontId, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 
 use crate::paint::Rects;
@@ -186,11 +186,13 @@ impl BlockMap {
                     let strip_area =
                         Rect::from_x_y_ranges(strips.x_range(), area.top()..=area.bottom() - 3.0);
                     let base = self.base(size);
-                    let version = state.moment.version;
-                    let key = strip::Key::new(version, state.bytes, base, size, strips.width() / pixel)
-                        .with_colours(state.colours.version);
                     let position = state.position();
                     let contents = state.moment.look(state.loaded.cursor(), block);
+                    let version = contents.version;
+                    // What is as it was becomes older.
+                    let aged = state.colours.by == ColourBy::Age && groups.is_some();
+                    let key = strip::Key::new(version, state.bytes, base, size, strips.width() / pixel)
+                        .with_colours(state.colours.version, if aged { position } else { 0 });
                     let strip = match self.strips.remove(&block) {
                         Some(known) if known.key == key => known,
                         _ => {

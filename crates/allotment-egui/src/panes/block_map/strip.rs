@@ -18,8 +18,8 @@ const RANGES_A_PIXEL: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::panes) struct Key {
     version: u64,
-    /// Of the colours.
-    colours: u64,
+    /// Of the colours, and the position where they change with each.
+    colours: (u64, u64),
     /// The visible bytes of the block: whole ones, so that pixels keep their bytes while the view moves.
     start: u64,
     end: u64,
@@ -39,12 +39,20 @@ impl Key {
         let start = ((view.from * base).floor() as u64).min(size);
         let end = ((view.to * base).ceil() as u64).clamp(start, size);
         let pixels = ((end - start) as f64 / each).ceil() as u32;
-        Self { version, colours: 0, start, end, pixels, left: (start as f64 - view.from * base) / each, each }
+        Self {
+            version,
+            colours: (0, 0),
+            start,
+            end,
+            pixels,
+            left: (start as f64 - view.from * base) / each,
+            each,
+        }
     }
 
-    /// With the version of the colours that it shows.
-    pub(in crate::panes) fn with_colours(self, colours: u64) -> Self {
-        Self { colours, ..self }
+    /// With the version of the colours that it shows, and the position where they change with each.
+    pub(in crate::panes) fn with_colours(self, colours: u64, position: u64) -> Self {
+        Self { colours: (colours, position), ..self }
     }
 
     fn x(&self, byte: u64) -> f64 {
@@ -182,7 +190,8 @@ fn coloured_runs(
             (is_bright == bright).then_some(of)
         })
     };
-    let (bright, dimmed) = (look(true), look(false));
+    let bright = look(true);
+    let dimmed = if colours.dims_something() { look(false) } else { Vec::new() };
     let mut out: Vec<(PixelRun, Shown)> = Vec::new();
     for run in runs {
         for pixel in run.first..run.first + run.count {
