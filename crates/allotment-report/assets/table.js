@@ -75,6 +75,12 @@ function drawTable(panel) {
   if (found) tasks.get("shown").of = found;
   // Until the rows are known, those of before stay.
   if (!shown) { $("more").replaceChildren("Looking at all allocations …"); return; }
+  // A click selects another row of the same ones.
+  if (table.drawn === shown && $("rows").hasChildNodes()) {
+    for (const row of $("rows").querySelectorAll("tr[data-range]")) row.classList.toggle("sel", +row.dataset.range === view.selected?.range);
+    return;
+  }
+  table.drawn = shown;
   const sort = k => { table.down = table.by === k ? !table.down : heads[k].number; table.by = k; redraw("panel"); };
   $("rows").replaceChildren(shown.length ? rangeTable(heads, shown, { sorted: table, sort })
     : el("p", { class: "empty" }, query ? "Nothing matches the search." : all ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
