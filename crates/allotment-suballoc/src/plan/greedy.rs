@@ -77,6 +77,9 @@ const ORDERS: [Order; 6] = [
     Order::Duration,
 ];
 
+/// Levels of a heap that a processor's cache holds: 2^14 entries have 256 KiB.
+const CACHED_LEVELS: u32 = 14;
+
 /// The memory of the solver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Greedy {
@@ -268,7 +271,9 @@ impl Greedy {
         let mut peak = self.start_pass(problem);
         let mut left_out = 0;
         loop {
-            if work.has_done(1) {
+            // Each level of a heap that no cache holds is waited for.
+            let levels = self.heap.len().checked_ilog2().unwrap_or(0).saturating_sub(CACHED_LEVELS);
+            if work.has_done(1 + 2 * levels as usize) {
                 return Some(self.stack(problem, limit, peak)).filter(|&stacked| stacked < best);
             }
             let Some(mut entry) = self.heap.peek_mut() else { break };
