@@ -114,3 +114,28 @@ fn one_heap_is_shown_alone() {
     assert!(has_text(&view, "Block #1:2"));
     assert!(!has_text(&view, "Block #0,"));
 }
+
+#[test]
+fn blocks_are_sorted_by_what_is_free_in_them_and_by_size() {
+    let mut view = open();
+    // The tops of rows whose label has a text.
+    let tops = |view: &super::View, text: &str| {
+        let rows = view.query_all_by_label_contains(text);
+        let mut tops: Vec<_> = rows.map(|row| row.rect().top() as i32).collect();
+        tops.sort_unstable();
+        tops
+    };
+    view.get_by_label("largest").click();
+    view.run();
+    let by_size: Vec<_> =
+        [", 64.0 MiB, ", ", 32.0 MiB, ", ", 16.0 MiB, "].iter().flat_map(|size| tops(&view, size)).collect();
+    assert!(by_size.len() >= 4 && by_size.is_sorted(), "{by_size:?}");
+    view.get_by_label("most free").click();
+    view.run();
+    let by_waste: Vec<_> = ["Block #4,", "Block #1,", "Block #1:2,", "Block #2:3,", "Block #0,"]
+        .iter()
+        .flat_map(|block| tops(&view, block))
+        .collect();
+    assert!(by_waste.len() == 5 && by_waste.is_sorted(), "{by_waste:?}");
+    view.snapshot("blocks_by_waste");
+}

@@ -1,5 +1,6 @@
 //! The rows of the map: blocks below the headings of their groups.
 
+use core::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use allotment_analyze::BlockIndex;
@@ -17,10 +18,15 @@ pub(crate) enum Grouped {
     Pool,
     /// In the order in which they were allocated.
     Age,
+    /// Most free bytes first.
+    Waste,
+    /// The largest first.
+    Size,
 }
 
 impl Grouped {
-    pub(crate) const ALL: [Self; 4] = [Self::Heap, Self::MemoryType, Self::Pool, Self::Age];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Heap, Self::MemoryType, Self::Pool, Self::Age, Self::Waste, Self::Size];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -28,6 +34,8 @@ impl Grouped {
             Self::MemoryType => "memory type",
             Self::Pool => "pool",
             Self::Age => "age",
+            Self::Waste => "most free",
+            Self::Size => "largest",
         }
     }
 }
@@ -51,7 +59,8 @@ impl Row {
 /// The rows of a moment.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    of: Option<(u64, Grouped)>,
+    /// The moment, the order, and whether all was known that the order needs.
+    of: Option<(u64, Grouped, bool)>,
     pub(crate) all: Vec<Row>,
     /// Bytes of the largest block.
     pub(crate) largest: u64,
@@ -62,7 +71,9 @@ pub(crate) struct Rows {
 impl Rows {
     /// Makes the rows of the moment, where they are those of another.
     pub(crate) fn update(&mut self, state: &State, grouped: Grouped) {
-        let of = Some((state.moment.version, grouped));
+        // Blocks are looked at in slices, and until all were, those that were not are below.
+        let of =
+            Some((state.moment.version, grouped, grouped != Grouped::Waste || state.moment.is_complete()));
         if self.of == of {
             return;
         }
@@ -76,7 +87,7 @@ impl Rows {
                 Grouped::Heap => timeline.heap_of(info.memory_type).map_or(u64::MAX, u64::from),
                 Grouped::MemoryType => info.memory_type.get() as u64,
                 Grouped::Pool => info.pool.map_or(u64::MAX, |pool| u64::from(pool.0)),
-                Grouped::Age => 0,
+                Grouped::Age | Grouped::Waste | Grouped::Size => 0,
             };
             let group = groups.entry(key).or_insert_with(|| {
                 let text = match grouped {
@@ -89,6 +100,8 @@ impl Rows {
                         format!("{}, {memory_type}", text::pool(&state.loaded, block))
                     }
                     Grouped::Age => "all blocks, the oldest first".to_owned(),
+                    Grouped::Waste => "all blocks, the most free bytes first".to_owned(),
+                    Grouped::Size => "all blocks, the largest first".to_owned(),
                 };
                 (text::sentence(&text), Vec::new())
             });
@@ -96,7 +109,16 @@ impl Rows {
         }
         (self.largest, self.all, self.places) = (0, Vec::new(), HashMap::new());
         let (mut headings, mut blocks) = (0, 0);
-        for (text, members) in groups.into_values() {
+        for (text, mut members) in groups.into_values() {
+            // Stable sorts: of equal ones the older first.
+            match grouped {
+                Grouped::Waste => {
+                    let free = |block| state.moment.known(block).map_or(0, |known| known.bytes.free);
+                    members.sort_by_cached_key(|&(block, _)| Reverse(free(block)));
+                }
+                Grouped::Size => members.sort_by_key(|&(_, size)| Reverse(size)),
+                _ => {}
+            }
             let bytes = members.iter().fold(0u64, |sum, &(_, size)| sum.saturating_add(size));
             let sum = format!("{} in {}", text::bytes(bytes), text::plural(members.len() as u64, "block"));
             self.all.push(Row::Heading { text, sum });
