@@ -5,8 +5,8 @@
 
 const calls = { question: "now", inverted: false, all: false, focus: 0, at: 0, query: "", whole: false };
 const QUESTIONS = [["now", "at the cursor"], ["peak", "at the peak"], ["made", "made from A to B"], ["left", "… and still there at B"], ["leaked", "never freed"]];
-/** The most rectangles that are drawn, and the narrowest one in pixels. */
-const MOST_CALLS = 6000, LEAST_CALL = 1;
+/** Calls that are drawn, before the rest of a level is one rectangle for each caller; and the narrowest one in pixels. */
+const MOST_CALLS = 3000, LEAST_CALL = 2;
 
 /** The stacks of the recording: of each call its caller and the number of its name; number 0 is none. */
 function stacksOf(model) {
@@ -143,32 +143,64 @@ function nodeAt(tree, path) {
 
 const CALL_HEIGHT = 19;
 
-/** Places a rectangle for each call: below the one that it was made from, as wide as its share of what is in view. */
+/** Places a rectangle for each call: below the one that it was made from, as wide as its share of what is in view. Calls that are too narrow are one
+    rectangle behind their largest neighbours. */
 function layOutFlame() {
-  const { tree, focus } = calls, flame = $("flame"), width = flame.clientWidth || 1, boxes = [], above = [];
+  const { tree, focus } = calls, flame = $("flame"), width = calls.width = flame.clientWidth || 1, boxes = [], above = [], fit = labelFitter(flame);
   for (let node = focus; ; node = tree.parent[node]) { above.unshift(node); if (!node) break; }
   above.forEach(node => boxes.push([node, 0, width]));
   // By levels, so that a limit leaves out the deepest.
   for (let open = [[focus, 0]]; open.length && boxes.length < MOST_CALLS;) {
     const next = [];
     for (const [node, left] of open) {
-      let x = left;
-      for (const child of tree.children[node]) {
-        const size = width * tree.bytes[child] / (tree.bytes[focus] || 1);
+      const children = tree.children[node], widthOf = size => width * size / (tree.bytes[focus] || 1);
+      let x = left, k = 0;
+      for (; k < children.length && boxes.length < MOST_CALLS; k++) {
+        const child = children[k], size = widthOf(tree.bytes[child]);
+        // A rectangle for one that is left out would be no wider.
         if (size < LEAST_CALL) break;
         boxes.push([child, x, size]);
         next.push([child, x]);
         x += size;
       }
+      const rest = children.slice(k), size = widthOf(rest.reduce((sum, child) => sum + tree.bytes[child], 0));
+      if (size >= LEAST_CALL) boxes.push([node, x, size, rest.length]);
     }
     open = next;
   }
-  flame.replaceChildren(...boxes.map(([node, x, size]) => el("div", {
+  const place = (level, x, size) => `left:${x}px;top:${level * CALL_HEIGHT}px;width:${Math.max(1, size - (size > 3 ? 1 : 0))}px;`;
+  flame.replaceChildren(...boxes.map(([node, x, size, more]) => more ? el("div", {
+    class: "call rest", role: "treeitem", "data-node": node, "data-more": more, "aria-level": tree.depth[node] + 2, style: place(tree.depth[node] + 1, x, size),
+    title: `${plural(more, "call")} of ${callText(tree.name[node])} that ${more === 1 ? "is" : "are"} too narrow to be drawn. A click shows their caller in the whole width.`,
+  }, size > 70 ? `(${int(more)} more)` : size > 36 ? `+${int(more)}` : "") : el("div", {
     class: `call${above.includes(node) && node !== focus ? " above" : ""}`, role: "treeitem", "data-node": node, "aria-level": tree.depth[node] + 1,
-    style: `left:${x}px;top:${tree.depth[node] * CALL_HEIGHT}px;width:${Math.max(1, size - (size > 3 ? 1 : 0))}px;background:${callColour(tree.name[node])};color:${node ? INK["on-hue"] : ""}`,
-  }, size > 24 ? callText(tree.name[node]) : "")));
-  flame.style.height = `${CALL_HEIGHT * (1 + Math.max(...boxes.map(([node]) => tree.depth[node])))}px`;
+    "aria-label": callText(tree.name[node]), style: `${place(tree.depth[node], x, size)}background:${callColour(tree.name[node])};color:${node ? INK["on-hue"] : ""}`,
+  }, size > 24 ? fit(callText(tree.name[node]), size) : "")));
+  flame.style.height = `${CALL_HEIGHT * (1 + boxes.reduce((deepest, [node, , , more]) => Math.max(deepest, tree.depth[node] + (more ? 1 : 0)), 0))}px`;
 }
+
+/** Returns a function that shortens a label to a width in pixels: first it loses its place, which the tip has, then the beginning of the function. Names
+    of one library have the same beginning, so the end says which one it is. */
+function labelFitter(flame) {
+  const c = document.createElement("canvas").getContext("2d");
+  c.font = `12px ${getComputedStyle(flame).fontFamily}`;
+  return (label, size) => {
+    const room = size - 9, fits = text => c.measureText(text).width <= room;
+    if (fits(label)) return label;
+    const name = label.replace(/ \S+:\d+$/, "");
+    if (fits(name)) return name;
+    const letters = [...name];
+    let low = 0, high = letters.length - 1;
+    while (low < high) { const keep = (low + high + 1) >>> 1; if (fits(`…${letters.slice(-keep).join("")}`)) low = keep; else high = keep - 1; }
+    return low > 1 ? `…${letters.slice(-low).join("")}` : "";
+  };
+}
+
+// A flame graph is as wide as its list, so it is laid out again when that changes.
+const flameSize = new ResizeObserver(() => {
+  const flame = $("flame");
+  if (flame && flame.clientWidth && flame.clientWidth !== calls.width) { layOutFlame(); paintFlame(); }
+});
 
 /** A hue for each function, the same in all moments. */
 function callColour(name) {
@@ -184,6 +216,7 @@ function paintFlame(found = foundCalls(calls.tree)) {
   if (!flame) return;
   for (const box of flame.children) {
     const node = +box.dataset.node;
+    if (box.dataset.more) { box.classList.toggle("dim", found != null); continue; }
     box.classList.toggle("at", node === at);
     box.classList.toggle("dim", found != null && !found[node]);
     box.setAttribute("aria-selected", node === at);
@@ -203,10 +236,12 @@ function focusCall(node) { calls.focus = calls.at = node; hideTip(); layOutFlame
 
 function connectFlame(flame) {
   const of = e => { const box = e.target.closest(".call"); return box ? +box.dataset.node : null; };
+  flameSize.disconnect();
+  flameSize.observe(flame);
   flame.addEventListener("click", e => { const node = of(e); if (node != null) focusCall(node); });
   flame.addEventListener("pointermove", e => {
     const node = of(e);
-    if (node == null) hideTip(); else showTip(e, callText(calls.tree.name[node]), callLines(node));
+    if (node == null || e.target.dataset.more) hideTip(); else showTip(e, callText(calls.tree.name[node]), callLines(node));
   });
   flame.addEventListener("pointerleave", hideTip);
   flame.addEventListener("keydown", e => {

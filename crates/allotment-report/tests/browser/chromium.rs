@@ -172,6 +172,12 @@ impl Chromium {
         assert!(self.errors.is_empty(), "{:?}", self.errors);
     }
 
+    /// Gives the window another size.
+    pub(crate) fn resize(&mut self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+    }
+
     /// Moves the pointer, presses its button or releases it.
     pub(crate) fn pointer(&mut self, kind: &str, (x, y): (f64, f64), buttons: u32) {
         let button = if kind == "mouseMoved" { "none" } else { "left" };

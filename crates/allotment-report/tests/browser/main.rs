@@ -1380,3 +1380,58 @@ fn a_thousand_blocks_are_sorted_by_what_is_free_in_them_and_a_click_shows_one() 
         assert!(groups.contains(&format!("textures (pool {pool})")), "{groups}");
     }
 }
+
+#[test]
+fn a_flame_graph_has_one_rectangle_for_narrow_calls_ends_of_names_and_the_width_of_the_window() {
+    let mut recording = recordings::program(300);
+    // One caller that calls very many functions, whose names differ at the end.
+    let mut text = |text: String| {
+        recording.texts.push(text);
+        TextId(recording.texts.len() as u32)
+    };
+    let caller = (text("game::frame".to_owned()), text("src/main.rs:1".to_owned()));
+    let names: Vec<_> = (0..2000)
+        .map(|k| {
+            let function = text(format!("engine::render::passes::allocate_the_memory_of_pass_{k}"));
+            (function, text(format!("src/pass_{k}.rs:{k}")))
+        })
+        .collect();
+    let mut push =
+        |parent, (function, place)| recording.stacks.push(StackFrame { parent, function, place }).unwrap();
+    let caller = push(StackId::NONE, caller);
+    let stacks: Vec<_> = names.into_iter().map(|name| push(caller, name)).collect();
+    let mut events = Vec::new();
+    let mut used = 0;
+    for event in core::mem::take(&mut recording.events) {
+        events.push(event);
+        if let Event::Allocated(is) = event {
+            events.push(Event::Stack { allocation: is.allocation, stack: stacks[used % stacks.len()] });
+            used += 1;
+        }
+    }
+    recording.events = events;
+    let Some(mut page) = open(&recording, "many calls") else { return };
+    page.value("goTo(view.series.peak); showTab('calls', true)");
+    page.settle();
+    let level = "[...$('flame').children].filter(box => box.getAttribute('aria-level') === '3')";
+    let children = page.number("calls.tree.children[calls.tree.children[0][0]].length");
+    let more = page.number(&format!("+{level}.find(box => box.dataset.more).dataset.more"));
+    let drawn = page.number(&format!("{level}.filter(box => !box.dataset.more).length"));
+    assert!(more > 1.0 && drawn > 10.0);
+    assert_eq!(more + drawn, children, "each call is drawn or counted");
+    // A narrow one shows the end of its name.
+    let texts = page.text(&format!("JSON.stringify({level}.map(box => box.textContent))"));
+    assert!(texts.contains("\"…") && (texts.contains("more)") || texts.contains("\"+")), "{texts}");
+    let fits = "[...$('flame').children].every(box => box.scrollWidth <= box.clientWidth + 1)";
+    assert!(page.value(fits) == true);
+    page.picture("calls-many.png");
+    // A narrower window has a narrower graph.
+    page.resize(1000, 900);
+    page.settle();
+    assert!(page.value("$('flame').firstChild.clientWidth <= $('flame').clientWidth") == true);
+    assert!(page.value("$('flame').firstChild.clientWidth > $('flame').clientWidth - 3") == true);
+    // A click on what is not drawn shows its caller in the whole width.
+    page.value(&format!("{level}.find(box => box.dataset.more).id = 'wanted'"));
+    page.click_on("#wanted");
+    assert_eq!(page.text("callText(calls.tree.name[calls.focus])"), "game::frame src/main.rs:1");
+}
