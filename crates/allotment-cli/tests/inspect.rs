@@ -1070,15 +1070,68 @@ fn of_a_dump_no_event_no_frame_and_no_peak_is_told() {
     let folder = folder();
     let dump = "dump.json";
     text(&allotment(&folder, &["export", &recording_of_the_race(&folder), "--format", "vma", "-o", dump]));
-    for command in ["stats", "map", "leaks", "advise"] {
+    for command in ["stats", "map", "advise"] {
         let text = text(&allotment(&folder, &[command, dump]));
         assert!(text.contains(" at the moment of the dump"), "{text}");
         let of_history = [" at event", "frame 0", "Peak", "Refused", "TLSF", "trim()"];
         assert!(!of_history.iter().any(|words| text.contains(words)), "{text}");
     }
-    let lifetimes = allotment(&folder, &["lifetimes", dump, "--rule", "active", "--at", "0"]);
-    assert_eq!(lifetimes.status.code(), Some(2));
-    assert!(error_line(&lifetimes).contains("one moment"), "{lifetimes:?}");
+    let stats = json(&allotment(&folder, &["stats", dump, "--json"]));
+    for unknown in ["at", "events", "peak_blocks", "peak_used", "refused"] {
+        assert_eq!(stats[unknown], Value::Null, "{unknown}");
+    }
+    assert!(stats["all"]["allocations"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_command_that_needs_a_history_refuses_a_dump_of_one_moment_in_a_sentence() {
+    let folder = folder();
+    let dump = "dump.json";
+    text(&allotment(&folder, &["export", &recording_of_the_race(&folder), "--format", "vma", "-o", dump]));
+    let refused: [&[&str]; 13] = [
+        &["lifetimes", dump, "--rule", "active", "--at", "0"],
+        &["leaks", dump],
+        &["whatif", dump],
+        &["alias", dump],
+        &["calls", dump, "--since", "0"],
+        &["calls", dump, "--peak"],
+        &["calls", dump, "--leaked"],
+        &["diff", dump],
+        &["diff", dump, dump, "--from", "3"],
+        &["stats", dump, "--at", "peak"],
+        &["map", dump, "--at", "3"],
+        &["export", dump, "--format", "vma", "--at", "3"],
+        &["check", dump, "--max-fragmentation", "1", "--at", "frame:0"],
+    ];
+    for command in refused {
+        let output = allotment(&folder, command);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {output:?}");
+        assert!(error_line(&output).contains("is a dump of one moment"), "{command:?}: {output:?}");
+    }
+    // What is about the moment itself stays, and two dumps are compared.
+    for command in [&["calls", dump][..], &["diff", dump, dump], &["map", dump, "--at", "end"]] {
+        text(&allotment(&folder, command));
+    }
+}
+
+#[test]
+fn a_rule_that_a_dump_of_one_moment_cannot_answer_fails() {
+    let folder = folder();
+    let dump = "dump.json";
+    text(&allotment(&folder, &["export", &recording_of_the_race(&folder), "--format", "vma", "-o", dump]));
+    text(&allotment(&folder, &["check", dump, "--max-fragmentation", "1"]));
+    for rule in ["--max-leaks", "--max-peak", "--max-stalls"] {
+        let output = allotment(&folder, &["check", dump, rule, "1000000000", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{rule}: {output:?}");
+        let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checked = &check["rules"][1];
+        assert_eq!((&checked["ok"], &checked["measured"]), (&false.into(), &Value::Null), "{rule}");
+        let output = allotment(&folder, &["check", dump, rule, "1000000000"]);
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("the file is a dump of one moment"),
+            "{rule}"
+        );
+    }
 }
 
 /// A trace of a program that has some buffers of each kind of two, and makes one more in every frame.

@@ -62,6 +62,17 @@ impl PaneKind {
         Self::Calls,
     ];
 
+    /// Returns true if the pane is about time. A dump of one moment does not have it.
+    #[must_use]
+    pub const fn needs_history(self) -> bool {
+        match self {
+            Self::BlockMap | Self::Details | Self::Table | Self::Calls | Self::FreeRanges => false,
+            Self::Descriptors | Self::Advice | Self::Defragmentation => false,
+            Self::Timeline | Self::Leaks | Self::Lifetimes | Self::Difference | Self::ReleaseLatency => true,
+            Self::Aliasing | Self::WhatIf | Self::Planned => true,
+        }
+    }
+
     /// Returns the heading of its tab.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -122,6 +133,17 @@ pub(crate) fn side_by_side(panes: &[PaneKind]) -> Tree<PaneKind> {
     let parts: Vec<_> = panes.iter().map(|&pane| tabs(&mut tiles, &[pane])).zip(shares).collect();
     let root = linear(&mut tiles, LinearDir::Horizontal, &parts);
     Tree::new(egui::Id::unique("allotment analyzer"), root, tiles)
+}
+
+/// Leaves out the panes that are about time where there is none. They keep their places for the next recording.
+pub(crate) fn show_time(tree: &mut Tree<PaneKind>, has_history: bool) {
+    let about_time = tree.tiles.iter().filter_map(|(&id, tile)| match tile {
+        Tile::Pane(pane) if pane.needs_history() => Some(id),
+        _ => None,
+    });
+    for id in about_time.collect::<Vec<_>>() {
+        tree.tiles.set_visible(id, has_history);
+    }
 }
 
 /// Shows a pane: in front of the others of its tabs, or in new ones where it was closed.

@@ -19,10 +19,9 @@ pub(crate) fn hex(offset: u64) -> String {
     format!("0x{offset:x}")
 }
 
-/// A moment: the events before it, and the frame where the recording has some.
+/// A moment in words.
 pub(crate) fn moment(timeline: &Timeline<'_>, moment: Moment) -> String {
-    let event = format!("event {}", count(moment.event));
-    if timeline.frame_count() > 0 { format!("{event}, frame {}", count(moment.frame)) } else { event }
+    timeline.when(moment)
 }
 
 /// Two events between which something exists.

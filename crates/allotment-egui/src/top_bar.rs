@@ -21,7 +21,7 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
                 if ui.button("Keys").on_hover_text("?").clicked() {
                     panes.help_is_open = !panes.help_is_open;
                 }
-                open = panes_menu(ui);
+                open = panes_menu(ui, state.has_history());
                 colours(ui, state);
             });
         });
@@ -65,7 +65,11 @@ fn facts(state: &State) -> String {
     let parts = [
         api.to_owned(),
         recording.header.device.clone(),
-        text::plural(timeline.end(), "event"),
+        if state.has_history() {
+            text::plural(timeline.end(), "event")
+        } else {
+            "a dump of one moment: it does not say what was before or after".to_owned()
+        },
         frames,
         text::plural(timeline.allocation_count() as u64, "allocation"),
     ];
@@ -151,10 +155,10 @@ pub(crate) fn next_theme(ctx: &egui::Context) {
 }
 
 /// A menu of all panes, which also opens those that were closed.
-fn panes_menu(ui: &mut Ui) -> Option<PaneKind> {
+fn panes_menu(ui: &mut Ui, has_history: bool) -> Option<PaneKind> {
     let mut open = None;
     ui.menu_button("Panes", |ui| {
-        for pane in PaneKind::ALL {
+        for pane in PaneKind::ALL.into_iter().filter(|pane| has_history || !pane.needs_history()) {
             if ui.button(pane.title()).clicked() {
                 open = Some(pane);
                 ui.close();

@@ -63,7 +63,9 @@ impl AnalyzerView {
     #[must_use]
     pub fn of_indexed(title: impl Into<String>, indexed: IndexedRecording) -> Self {
         let state = State::new(title.into(), indexed);
-        Self { state, panes: Panes::default(), tree: layout::initial() }
+        let mut view = Self { state, panes: Panes::default(), tree: layout::initial() };
+        view.show_time();
+        view
     }
 
     /// Shows another recording of the same program, which goes on where the one so far ends: what is selected, the zoom
@@ -79,6 +81,7 @@ impl AnalyzerView {
     pub fn replace_indexed(&mut self, indexed: IndexedRecording) -> IndexedRecording {
         let moved = indexed.moved;
         let before = self.state.replace(indexed);
+        self.show_time();
         if moved.is_none() {
             self.panes.outdate_answers();
         } else {
@@ -94,11 +97,10 @@ impl AnalyzerView {
         if !self.state.work() {
             ui.ctx().request_repaint();
         }
-        if let Some(pane) = keyboard::keys(ui, &mut self.state, &mut self.panes) {
-            layout::open(&mut self.tree, pane);
-        }
-        if let Some(pane) = top_bar::ui(ui, &mut self.state, &mut self.panes) {
-            layout::open(&mut self.tree, pane);
+        let by_key = keyboard::keys(ui, &mut self.state, &mut self.panes);
+        let by_menu = top_bar::ui(ui, &mut self.state, &mut self.panes);
+        for pane in by_key.into_iter().chain(by_menu) {
+            self.open_pane(pane);
         }
         self.panes.update_colours(ui, &mut self.state);
         let mut behaviour = Behaviour { state: &mut self.state, panes: &mut self.panes };
@@ -116,11 +118,18 @@ impl AnalyzerView {
     /// Puts the panes where they were in a saved layout.
     pub fn set_layout(&mut self, layout: Layout) {
         (self.tree, self.state.palette) = (layout.tree, layout.palette);
+        self.show_time();
     }
 
-    /// Shows a pane, also one that was closed.
+    /// Shows a pane, also one that was closed. A dump of one moment has none that are about time.
     pub fn open_pane(&mut self, pane: PaneKind) {
-        layout::open(&mut self.tree, pane);
+        if self.state.has_history() || !pane.needs_history() {
+            layout::open(&mut self.tree, pane);
+        }
+    }
+
+    fn show_time(&mut self) {
+        layout::show_time(&mut self.tree, self.state.has_history());
     }
 
     /// Returns the panes that are in the layout.

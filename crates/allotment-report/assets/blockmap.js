@@ -270,6 +270,7 @@ class BlockMap {
 /** For how long a block without allocations has been empty. */
 function emptyText(b) {
   const { model, t } = view;
+  if (model.isMoment) return "empty";
   let since = model.block.from[b];
   for (let i = model.first[b]; i < model.first[b + 1]; i++) if (model.to[i] <= t && model.to[i] > since) since = model.to[i];
   const frames = model.frameAt(t) - model.frameAt(since);

@@ -118,7 +118,7 @@ function drawCalls(panel) {
   const search = el("input", { id: "call-search", class: "search", type: "search", placeholder: "Highlight calls", "aria-label": "Highlight calls", value: calls.query, oninput: e => { calls.query = e.target.value; paintFlame(); } });
   panel.replaceChildren(
     el("div", { class: "row" },
-      choices("call-question", QUESTIONS, value => change({ question: value })()),
+      choices("call-question", model.isMoment ? [["now", "at this moment"]] : QUESTIONS, value => change({ question: value })()),
       el("button", { class: "btn", id: "call-inverted", "aria-pressed": `${inverted}`, title: "The innermost calls first, their callers below", onclick: change({ inverted: !inverted }) }, inverted ? "Innermost first" : "Outermost first"),
       el("button", { class: "btn", id: "call-all", "aria-pressed": `${all}`, title: "Also calls of allocators, runtimes and dispatchers", onclick: change({ all: !all }) }, all ? "All calls" : "Machinery folded"),
       search),

@@ -61,6 +61,7 @@ function rangeDetails(i) {
       ["Placed in", field("placement") ? model.word("placement", field("placement")) : null],
       ["Call site", site ? el("dd", { title: site }, model.site(i)) : null], ["User data", user],
       ["CPU", flag(MAPPED) ? "was mapped" : null], ["Movable", flag(MOVABLE) ? "yes" : null],
+      ...(model.isMoment ? [] : [
       [before ? "Moved here" : "Allocated", momentLink(model.from[i])],
       ["Moved from", before ? el("button", { class: "link", onclick: () => show(before - 1) }, placeText(before - 1)) : null],
       ["Released", released != null ? momentLink(released) : null],
@@ -68,6 +69,7 @@ function rangeDetails(i) {
       ["Moved to", moved ? el("button", { class: "link", onclick: () => show(moved - 1) }, placeText(moved - 1)) : null],
       ["Waited for the GPU", released != null && freed != null ? (model.frames.length ? plural(model.frameAt(freed) - model.frameAt(released), "frame") : plural(freed - released, "event")) : null],
       ["Lifetime", `${plural(life, "event")}${model.frames.length ? `, ${plural(frames, "frame")}` : ""}`],
+      ]),
     ]),
     ...stackOf(i),
     ...historyOf(b, model.offset[i], model.offset[i] + model.occupied(i), i),
@@ -110,7 +112,7 @@ function blockDetails(b) {
       ["Free", is ? sizes(is.free - is.padding) : null], ["Largest free range", is ? sizes(is.largest) : null],
       ["Shared by several", is?.aliased ? sizes(is.aliased) : null], ["Saved by aliasing", is?.saved ? sizes(is.saved) : null],
       ["Empty", exists && !now.of(b).length ? emptyText(b).replace("empty ", "") : null],
-      ["Allocated", momentLink(model.block.from[b])], ["Freed", to <= model.end ? momentLink(to) : "never in this recording"],
+      ...(model.isMoment ? [] : [["Allocated", momentLink(model.block.from[b])], ["Freed", to <= model.end ? momentLink(to) : "never in this recording"]]),
     ]),
     ...historyOf(b, 0, Infinity, -1),
   ];
@@ -130,6 +132,7 @@ const HISTORY = 60;
 
 /** All allocations that ever had one of these bytes, in their order. */
 function historyOf(b, low, high, self) {
+  if (view.model.isMoment) return [];
   const { model } = view, found = [];
   for (let i = model.first[b]; i < model.first[b + 1] && model.offset[i] < high; i++) {
     if (model.offset[i] + model.occupied(i) > low) found.push(i);

@@ -42,10 +42,10 @@ function drawFree(panel) {
   panel.replaceChildren(...[
     el("p", { class: "sum" }, el("span", {}, "Free ", el("b", {}, bytes(n.free))), el("span", {}, "of which alignment padding ", el("b", {}, bytes(n.padding))), el("span", {}, "Largest range ", el("b", {}, bytes(n.largestFree)), ` (${percent(n.largestFree, n.free)} of the free bytes)`),
       el("span", { title: "The sum of the squares of all free ranges, divided by the square of their sum: 1 if there is only one range." }, "Unfragmented ", el("b", {}, n.unfragmented.toFixed(3)))),
-    el("h3", {}, "Fragmentation over time: the share of the free bytes that is outside the largest free range"),
+    ...(model.isMoment ? [] : [el("h3", {}, "Fragmentation over time: the share of the free bytes that is outside the largest free range"),
     timeLine("Fragmentation over time", over.at, over.share, 1, share => percent(share, 1)),
     over.padding.some(n => n > 0) ? [el("h3", {}, "Alignment padding over time"), timeLine("Alignment padding over time", over.at, over.padding, Math.max(...over.padding), bytes, "overhead", 76)] : [],
-    el("p", { class: "more" }, over.next <= over.count ? "Sampling …" : `At most ${percent(Math.max(...over.share), 1)}, in ${int(over.count)} samples.`),
+    el("p", { class: "more" }, over.next <= over.count ? "Sampling …" : `At most ${percent(Math.max(...over.share), 1)}, in ${int(over.count)} samples.`)]),
     declaredTable([...columnsOf("free"), { heading: "", help: "" }], freeRows(sizes, n.free))].flat());
-  if (over.work()) setTimeout(() => { if (view.tab === "free") redraw("panel"); }, 20);
+  if (!model.isMoment && over.work()) setTimeout(() => { if (view.tab === "free") redraw("panel"); }, 20);
 }

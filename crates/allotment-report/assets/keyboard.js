@@ -1,18 +1,20 @@
 // The keys, and the text that explains them.
 
+/** Those that have `true` are about time. */
 const KEYS = [
-  ["← →", "one event back or forward"], ["Shift ← →", "one frame back or forward"], ["Home End", "beginning and end"], ["P", "the moment with the most bytes in use"],
-  ["[ ]", "previous and next stall, refusal or mark"], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["F", "show all"],
-  ["A B", "set a moment to compare"], ["1 … 9 0", "the first ten lists below"], [", .", "previous and next list; ← → as well on their names"], ["/", "search"], ["↑ ↓ Enter", "in the picture of shared memory: choose a resource, go to where it is active next"], ["↑ ↓ ← → Enter", "in the picture of calls: caller, called, largest neighbours, zoom; Backspace and Esc zoom out"], ["Esc", "deselect"], ["T C", "theme, colours"],
+  ["← →", "one event back or forward", true], ["Shift ← →", "one frame back or forward", true], ["Home End", "beginning and end", true], ["P", "the moment with the most bytes in use", true],
+  ["[ ]", "previous and next stall, refusal or mark", true], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["F", "show all"],
+  ["A B", "set a moment to compare", true], ["1 … 9 0", "the first ten lists below"], [", .", "previous and next list; ← → as well on their names"], ["/", "search"], ["↑ ↓ Enter", "in the picture of shared memory: choose a resource, go to where it is active next"], ["↑ ↓ ← → Enter", "in the picture of calls: caller, called, largest neighbours, zoom; Backspace and Esc zoom out"], ["Esc", "deselect"], ["T C", "theme, colours"],
 ];
 const GESTURES = [
-  ["Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"], ["Drag", "moves the cursor in the timeline, pans the block map"],
-  ["Shift drag", "pans the timeline"], ["Double click", "shows all"], ["Click", "an allocation, a free range, or the name of a block"],
+  ["Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"], ["Drag", "pans the block map"], ["Drag in the timeline", "moves the cursor", true], ["Shift drag", "pans the timeline", true],
+  ["Double click", "shows all"], ["Click", "an allocation, a free range, or the name of a block"],
 ];
 
 function openHelp() {
+  const known = rows => rows.filter(([, , ofTime]) => !ofTime || !view.model.isMoment);
   const list = rows => el("dl", {}, rows.map(([key, text]) => [el("dt", {}, key), el("dd", {}, text)]));
-  $("help").replaceChildren(el("h2", {}, "Keys"), list(KEYS), el("h2", {}, "Pointer"), list(GESTURES), el("form", { method: "dialog" }, el("button", { class: "btn" }, "Close")));
+  $("help").replaceChildren(el("h2", {}, "Keys"), list(known(KEYS)), el("h2", {}, "Pointer"), list(known(GESTURES)), el("form", { method: "dialog" }, el("button", { class: "btn" }, "Close")));
   $("help").showModal();
 }
 

@@ -26,6 +26,9 @@ const TABS = [
 /** The lists with charts below the timeline, which show the same time. */
 const OVER_TIME = new Set(["free", "latency", "aliasing", "planned"]);
 
+/** The lists of a dump of one moment. The others are about time. */
+const OF_ONE_MOMENT = new Set(["table", "calls", "free", "advice"]);
+
 // ---- drawing: parts that are out of date are drawn once, in the next frame
 
 const stale = new Set();
@@ -47,12 +50,13 @@ function drawStale() {
     if (view.model.count > 50000) totalsTimer = setTimeout(() => redraw("totals"), 100); else parts.add("totals");
     drawPanelSoon();
   }
-  if (parts.has("time")) {
+  const hasTime = !view.model.isMoment;
+  if (hasTime && parts.has("time")) {
     view.timeline.draw();
     parts.add("cursor");
     if (OVER_TIME.has(view.tab)) drawPanelSoon();
   }
-  if (parts.has("cursor")) view.timeline.drawCursor();
+  if (hasTime && parts.has("cursor")) view.timeline.drawCursor();
   if (parts.has("totals") && totals()) { drawTotals(); parts.add("details"); }
   if (parts.has("map")) { view.map.draw(); parts.add("pointed"); }
   if (parts.has("pointed")) view.map.drawPointed();
@@ -123,7 +127,7 @@ function drawLegend() {
 
 // ---- changes
 
-function goTo(t) { view.t = clamp(Math.round(t), 0, view.model.end); redraw("moment", "cursor"); }
+function goTo(t) { if (view.model.isMoment) return; view.t = clamp(Math.round(t), 0, view.model.end); redraw("moment", "cursor"); }
 function select(what) { view.selected = what; redraw("map", "details"); if (["table", "lifetimes"].includes(view.tab)) redraw("panel"); }
 /** Selects a range, and moves the cursor to where it exists. */
 function show(i) {
@@ -137,6 +141,7 @@ function show(i) {
 }
 /** Sets one of the moments to the cursor's. Those that were set and that it passes come with it, so that they stay in order. */
 function setMark(which) {
+  if (view.model.isMoment) return;
   view.set.add(which);
   for (const mark of view.set) if (mark === which || (mark < which ? view[mark] > view.t : view[mark] < view.t)) view[mark] = view.t;
   view.comparing = true;
@@ -189,7 +194,7 @@ function header() {
   const { model } = view, [producer, api, device, driver] = model.columns.list("facts");
   document.title = `${model.title} – memory report`;
   $("title").textContent = model.title;
-  const parts = [api, device, driver, producer, plural(model.end, "event"), model.frames.length ? plural(model.frames.length, "frame") : "", plural(model.count, "allocation")];
+  const parts = [api, device, driver, producer, model.isMoment ? "" : plural(model.end, "event"), model.frames.length ? plural(model.frames.length, "frame") : "", plural(model.count, "allocation")];
   $("meta").replaceChildren(...parts.filter(Boolean).map(text => el("span", {}, text)));
   if (model.unread.length) {
     $("notice").replaceChildren(...model.unread.map(text => el("div", {}, `Not read: ${text}`)));
@@ -197,6 +202,13 @@ function header() {
   }
   const scopes = [[-1, "all"], ...model.heaps.map((heap, i) => [i, `heap ${i}, ${heap.local ? "GPU" : "system"}${heap.size ? `, ${bytes(heap.size)}` : ""}`])];
   $("scope").replaceChildren(...scopes.map(([value, text]) => el("option", { value }, text)));
+}
+
+/** Leaves nothing of the page that is about time: a dump of one moment says nothing about it. */
+function hideTime() {
+  TABS.splice(0, TABS.length, ...TABS.filter(([name]) => OF_ONE_MOMENT.has(name)));
+  for (const id of ["timeline", "axis", "to-peak", "set-a", "set-b", "where"]) $(id).hidden = true;
+  $("h-time").textContent = "A dump of one moment: it does not say what was before or after";
 }
 
 function connect() {
@@ -208,6 +220,7 @@ function connect() {
   $("scale").replaceChildren(...choices("", [["fit", "full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
   // A recording that nothing is said about has no list for that.
   if (!model.columns.count("advice.text")) TABS.pop();
+  if (model.isMoment) hideTime();
   $("tabs").replaceChildren(...TABS.map(([name]) => el("button", { role: "tab", "data-v": name, onclick: () => showTab(name) })));
   $("scope").onchange = e => setScope(+e.target.value);
   $("to-peak").onclick = () => goTo(view.series.peak);
@@ -228,7 +241,7 @@ function readAddress() {
   view.theme = one("theme", "light", "dark") ?? "system";
   view.palette = one("palette", "safe") ?? "standard";
   view.tab = one("tab", ...TABS.map(([name]) => name)) ?? "table";
-  view.t = said.has("t") && said.get("t") !== "" && isFinite(said.get("t")) ? clamp(Math.floor(+said.get("t")), 0, view.model.end) : view.series.peak;
+  view.t = view.model.isMoment ? view.model.end : said.has("t") && said.get("t") !== "" && isFinite(said.get("t")) ? clamp(Math.floor(+said.get("t")), 0, view.model.end) : view.series.peak;
 }
 
 async function start() {

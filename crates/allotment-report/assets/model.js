@@ -15,6 +15,8 @@ class Model {
     this.fields = {}; // columns of ranges that were asked for
     const one = name => columns.numbers(name)[0];
     this.end = one("events");
+    // A dump of one moment has no history: no curve, no lifetimes, and no other moment than the end.
+    this.isMoment = one("moment") > 0;
     this.unread = columns.list("unread");
     this.title = columns.texts("title").get(0);
     this.texts = columns.texts("texts");
@@ -123,6 +125,7 @@ class Model {
   nsAt(t) { const i = after(this.timeAt, t); return i ? this.timeNs[i - 1] : 0; }
   /** A moment in words. */
   when(t) {
+    if (this.isMoment) return "the moment of the dump";
     const frame = this.frames.length ? `, frame ${int(this.frameAt(t))}` : "";
     return `event ${int(t)}${frame}`;
   }

@@ -1,5 +1,8 @@
 // The allocations, as a table that can be searched and sorted.
 
+/** A dump of one moment does not say when anything began. */
+const ofHistory = text => (m, i) => m.isMoment ? "" : text(m, i);
+
 /** Of each column that the analysis declares: the text of a range, and the number to sort by; of texts, see `sortedAllocations`. What an allocation was moved
     from counts for when it was made. A range exists from the moment after the event that allocated it, so the event has the
     number before. */
@@ -11,9 +14,9 @@ const CELLS = [
   [(m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
   [(m, i) => `#${blockName(m.block.id[m.blockOf[i]])}`, (m, i) => m.block.id[m.blockOf[i]]],
   [(m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
-  [(m, i) => int(m.from[m.origin(i)] - 1), (m, i) => m.from[m.origin(i)]],
-  [(m, i) => m.to[i] <= m.end ? int(m.to[i] - 1) : "–", (m, i) => m.to[i] <= m.end ? m.to[i] : -1],
-  [(m, i) => plural(lifeOf(m, i), m.frames.length ? "frame" : "event"), lifeOf],
+  [ofHistory((m, i) => int(m.from[m.origin(i)] - 1)), (m, i) => m.from[m.origin(i)]],
+  [ofHistory((m, i) => m.to[i] <= m.end ? int(m.to[i] - 1) : "–"), (m, i) => m.to[i] <= m.end ? m.to[i] : -1],
+  [ofHistory((m, i) => plural(lifeOf(m, i), m.frames.length ? "frame" : "event")), lifeOf],
   [(m, i) => m.site(i), null],
 ];
 const REQUESTED = 3, SITE = 10;
@@ -104,5 +107,5 @@ function tableHead() {
   const field = el("input", { class: "search", id: "search", type: "search", spellcheck: "false", placeholder: "Name, category or call site · #block · 0x1000-0x1fff · >64k  ( / )", "aria-label": "Search allocations",
     oninput: e => { table.query = e.target.value; table.most = 200; redraw("panel"); } });
   field.value = table.query;
-  return el("div", { class: "row" }, field, choices("whole", [["moment", "at this moment"], ["recording", "whole recording"]], value => { table.whole = value === "recording"; redraw("panel"); }));
+  return el("div", { class: "row" }, field, choices("whole", [["moment", "at this moment"], ["recording", "whole recording"]].slice(0, view.model.isMoment ? 1 : 2), value => { table.whole = value === "recording"; redraw("panel"); }));
 }

@@ -35,6 +35,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
     let Content { title, recording, lives, advice, .. } = content;
     head(title, &recording.header, out)?;
     out.plain("events", [lives.events])?;
+    out.plain("moment", [(!content.timeline.has_history()).into()])?;
     out.texts("unread", content.timeline.unread().iter().map(ToString::to_string))?;
     out.texts("texts", &recording.texts)?;
     out.texts("advice.text", advice)?;

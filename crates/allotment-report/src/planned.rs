@@ -18,6 +18,9 @@ pub(crate) struct Planned {
 impl Planned {
     /// Plans what a recording allocated. Takes a few seconds at most, whatever the recording.
     pub(crate) fn of(timeline: &Timeline<'_>) -> Self {
+        if !timeline.has_history() {
+            return Self { memories: Vec::new(), refused: None };
+        }
         match OfflineMemory::of(timeline) {
             Ok(memories) => {
                 let plans = OfflineMemory::plan_all(&memories);

@@ -58,6 +58,12 @@ impl ColourBy {
         }
     }
 
+    /// Returns true where the groups are about time, which a dump of one moment does not have.
+    #[must_use]
+    pub const fn needs_history(self) -> bool {
+        matches!(self, Self::Age | Self::Lifetime)
+    }
+
     /// Returns true where the groups are steps of a scale, from little to much. Their colours are one as well.
     #[must_use]
     pub const fn is_scale(self) -> bool {

@@ -3,10 +3,11 @@
 use core::cmp::Ordering;
 
 use allotment::device::ResourceKind;
-use allotment_trace::recording::{Event, TextId};
+use allotment_trace::recording::{Event, Moment, TextId};
 
 use super::{Cell, Column, Definition};
 use crate::timeline::{AllocationIndex, Place, Timeline};
+use crate::units::count;
 
 /// An allocation at a moment at which it exists.
 struct AllocationRow<'t, 'a> {
@@ -55,13 +56,20 @@ fn columns<'t, 'a>() -> [Definition<AllocationRow<'t, 'a>>; 11] {
             |row| Cell::Block(row.timeline.block_info(row.place().block).id),
         ),
         (Column::number("Offset", "Where it begins in the block."), |row| Cell::Offset(row.place().offset)),
+        // A dump of one moment does not say when anything began.
         (Column::number("Allocated", "The event that allocated it."), |row| {
+            if !row.timeline.has_history() {
+                return Cell::Empty;
+            }
             Cell::Count(row.timeline.lifetime(row.allocation).allocated)
         }),
         (Column::number("Freed", "The event that freed it."), |row| {
             row.timeline.lifetime(row.allocation).freed.map_or(Cell::Empty, Cell::Count)
         }),
         (Column::number("Lifetime", "From its allocation until it was freed, or until the end."), |row| {
+            if !row.timeline.has_history() {
+                return Cell::Empty;
+            }
             let life = row.timeline.lifetime(row.allocation);
             row.timeline.span(life.allocated, life.freed.unwrap_or(row.timeline.end()))
         }),
@@ -120,6 +128,17 @@ pub fn sort_allocations(
 }
 
 impl Timeline<'_> {
+    /// Returns the words for a moment: `event 1,200, frame 7`. Without a frame where the recording has none, and without an
+    /// event where it is a dump of one moment.
+    #[must_use]
+    pub fn when(&self, moment: Moment) -> String {
+        if !self.has_history() {
+            return "the moment of the dump".to_owned();
+        }
+        let event = format!("event {}", count(moment.event));
+        if self.frame_count() == 0 { event } else { format!("{event}, frame {}", count(moment.frame)) }
+    }
+
     /// Returns the time between two positions: in frames where the recording has some, else in events.
     #[must_use]
     pub fn span(&self, from: u64, to: u64) -> Cell {

@@ -21,7 +21,7 @@ mod unread;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use allotment_trace::recording::{Allocated, Event, Inconsistent, ObjectId, Recording};
+use allotment_trace::recording::{Allocated, Event, Extent, Inconsistent, ObjectId, Recording};
 
 use bound::BoundResources;
 pub use bound::ResourceIndex;
@@ -158,6 +158,13 @@ impl<'a> Timeline<'a> {
     #[must_use]
     pub const fn recording(&self) -> &'a Recording {
         self.recording
+    }
+
+    /// Returns true if the recording knows how its moment came about. A dump of one moment does not: it has no curve, no peak,
+    /// no lifetimes, no ages and no other moment than [`end`](Self::end).
+    #[must_use]
+    pub fn has_history(&self) -> bool {
+        self.recording.header.extent != Extent::Moment
     }
 
     /// Returns the last position: the number of events.

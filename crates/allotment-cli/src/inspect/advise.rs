@@ -22,7 +22,8 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
             .iter()
             .map(|it| ItemJson { text: it.sentence(&timeline), bytes: it.bytes(), call_site: it.call_site() })
             .collect();
-        let advice = AdviceJson { file: &loaded.title, at: cursor.moment().into(), advice };
+        let advice =
+            AdviceJson { file: &loaded.title, at: MomentJson::of(&timeline, cursor.moment()), advice };
         return say_json(&timeline.unread(), &advice);
     }
     say!("{} at {}", shown(&loaded.title), words(&timeline, cursor.moment()));
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct AdviceJson<'a> {
     file: &'a str,
-    at: MomentJson,
+    at: Option<MomentJson>,
     advice: Vec<ItemJson<'a>>,
 }
 

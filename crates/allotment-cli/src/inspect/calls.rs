@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::args::CallsArgs;
 use super::json::MomentJson;
-use super::load::{index, load};
+use super::load::{index, load, need_history};
 use super::table::shown;
 use super::unread::{say_json, say_unread, warn_unread};
 use super::when::words;
@@ -15,6 +15,9 @@ use crate::units::{bytes, count, percent};
 
 pub(crate) fn run(args: &CallsArgs) -> Result<(), Failure> {
     let loaded = load(&args.file)?;
+    if args.peak || args.leaked || args.since.is_some() {
+        need_history(&loaded, "what was allocated or freed before")?;
+    }
     let timeline = index(&loaded);
     let question = question(args, &timeline)?;
     let desc = CallTreeDesc { inverted: args.inverted, unfolded: args.all };
@@ -28,7 +31,7 @@ pub(crate) fn run(args: &CallsArgs) -> Result<(), Failure> {
         let calls = CallsJson {
             file: &loaded.title,
             of: name_of(question),
-            at: at.into(),
+            at: MomentJson::of(&timeline, at),
             since: if let CallQuestion::Between(since, _) = question { Some(since) } else { None },
             inverted: args.inverted,
             count: tree.root().total.count,
@@ -123,7 +126,7 @@ fn print_folded<'a>(tree: &CallTree, text: impl Fn(TextId) -> &'a str + Copy) {
 struct CallsJson<'a> {
     file: &'a str,
     of: &'static str,
-    at: MomentJson,
+    at: Option<MomentJson>,
     since: Option<u64>,
     inverted: bool,
     count: u64,

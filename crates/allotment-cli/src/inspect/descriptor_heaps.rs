@@ -1,5 +1,6 @@
 //! Descriptor heaps at a moment, as the JSON output has them.
 
+use allotment_analyze::Timeline;
 use allotment_analyze::tables::DescriptorHeapRow;
 use serde::Serialize;
 
@@ -21,11 +22,11 @@ pub(super) struct DescriptorHeapJson<'a> {
 #[derive(Serialize)]
 struct PeakJson {
     allocated: u64,
-    at: MomentJson,
+    at: Option<MomentJson>,
 }
 
-impl<'a> From<&'a DescriptorHeapRow> for DescriptorHeapJson<'a> {
-    fn from(heap: &'a DescriptorHeapRow) -> Self {
+impl<'a> DescriptorHeapJson<'a> {
+    pub(super) fn new(timeline: &Timeline<'_>, heap: &'a DescriptorHeapRow) -> Self {
         let (is, (allocated, at)) = (&heap.occupancy, heap.peak);
         Self {
             name: &heap.name,
@@ -35,7 +36,7 @@ impl<'a> From<&'a DescriptorHeapRow> for DescriptorHeapJson<'a> {
             ranges: is.ranges,
             longest_free: is.longest_free,
             fragmentation: is.fragmentation(),
-            peak: PeakJson { allocated, at: at.into() },
+            peak: PeakJson { allocated, at: MomentJson::of(timeline, at) },
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::{By, DiffArgs};
 use super::json::{FiguresJson, MomentJson};
-use super::load::{index, load_path};
+use super::load::{index, load_path, need_history};
 use super::table::{self, print_pairs, shown};
 use super::unread::{say_json, say_unread};
 use super::when::{When, words};
@@ -17,6 +17,9 @@ use crate::units::{bytes, count};
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let a = load_path(&args.a, &args.replayed)?;
     let b = args.b.as_deref().map(|b| load_path(b, &args.replayed)).transpose()?;
+    if b.is_none() {
+        need_history(&a, "what was there before. Give another file to compare with")?;
+    }
     let in_a = index(&a);
     let in_b = b.as_ref().map(index);
     let from = args.from.clone().unwrap_or(if b.is_some() { When::End } else { When::Event(0) });
@@ -33,8 +36,11 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let titles = [&a.title, &b.as_ref().unwrap_or(&a).title];
     let unread = unread(&in_a, in_b.as_ref());
     if args.json {
-        let side =
-            |n: usize| SideJson { file: titles[n], at: sides[n].0.into(), figures: (&sides[n].1).into() };
+        let side = |n: usize| SideJson {
+            file: titles[n],
+            at: MomentJson::of([&in_a, other][n], sides[n].0),
+            figures: (&sides[n].1).into(),
+        };
         say_json(&unread, &DiffJson::new(side(0), side(1), &difference))?;
     } else {
         let moments = [&from, &to].map(|cursor| words(cursor.timeline(), cursor.moment()));
@@ -102,7 +108,7 @@ struct DiffJson<'a> {
 #[derive(Serialize)]
 struct SideJson<'a> {
     file: &'a str,
-    at: MomentJson,
+    at: Option<MomentJson>,
     #[serde(flatten)]
     figures: FiguresJson,
 }

@@ -21,10 +21,11 @@ pub(super) struct GroupJson<'a> {
     other_names: u64,
     count: u64,
     bytes: u64,
-    first_frame: u64,
-    last_frame: u64,
-    frames: u64,
-    per_frame: f64,
+    /// Nothing about frames where the recording has none.
+    first_frame: Option<u64>,
+    last_frame: Option<u64>,
+    frames: Option<u64>,
+    per_frame: Option<f64>,
     steady: bool,
     examples: Vec<ExampleJson<'a>>,
 }
@@ -51,16 +52,17 @@ impl<'a> GroupJson<'a> {
                 allocated_by_event: timeline.lifetime(allocation).allocated,
             }
         };
+        let has_frames = timeline.frame_count() > 0;
         Self {
             group: &group.key,
             name: &group.name.name,
             other_names: group.name.others,
             count: group.count,
             bytes: group.bytes,
-            first_frame: group.first.frame,
-            last_frame: group.last.frame,
-            frames: group.frames,
-            per_frame: group.per_frame(),
+            first_frame: has_frames.then_some(group.first.frame),
+            last_frame: has_frames.then_some(group.last.frame),
+            frames: has_frames.then_some(group.frames),
+            per_frame: has_frames.then(|| group.per_frame()),
             steady: group.is_steady(now),
             examples: group.examples.iter().map(example).collect(),
         }

@@ -1,20 +1,22 @@
 //! What several of the JSON outputs have. The keys are stable: `docs/guide/the-command.md` lists them.
 
-use allotment_analyze::{BlockBytes, Figures, Peak};
+use allotment_analyze::{BlockBytes, Figures, Peak, Timeline};
 use allotment_trace::recording::Moment;
 use serde::Serialize;
 
-/// A moment.
+/// A moment. Of a dump of one moment there is none, and no frame where the recording has no frames.
 #[derive(Serialize)]
 pub(super) struct MomentJson {
     event: u64,
-    frame: u64,
+    frame: Option<u64>,
     nanoseconds: u64,
 }
 
-impl From<Moment> for MomentJson {
-    fn from(Moment { event, frame, nanoseconds }: Moment) -> Self {
-        Self { event, frame, nanoseconds }
+impl MomentJson {
+    pub(super) fn of(timeline: &Timeline<'_>, moment: Moment) -> Option<Self> {
+        let Moment { event, frame, nanoseconds } = moment;
+        let frame = (timeline.frame_count() > 0).then_some(frame);
+        timeline.has_history().then_some(Self { event, frame, nanoseconds })
     }
 }
 
@@ -70,11 +72,11 @@ impl From<&Figures> for FiguresJson {
 #[derive(Serialize)]
 pub(super) struct PeakJson {
     bytes: u64,
-    at: MomentJson,
+    at: Option<MomentJson>,
 }
 
-impl From<Peak> for PeakJson {
-    fn from(peak: Peak) -> Self {
-        Self { bytes: peak.bytes, at: peak.moment.into() }
+impl PeakJson {
+    pub(super) fn of(timeline: &Timeline<'_>, peak: Peak) -> Self {
+        Self { bytes: peak.bytes, at: MomentJson::of(timeline, peak.moment) }
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::args::LeaksArgs;
 use super::groups::{self, GroupJson};
 use super::json::MomentJson;
-use super::load::{index, load};
+use super::load::{index, load, need_history};
 use super::table::{self, shown};
 use super::unread::{say_json, say_unread};
 use super::when::words;
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
     let loaded = load(&args.shown.file)?;
+    need_history(&loaded, "what was never freed")?;
     let timeline = index(&loaded);
     let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let since = args.since.as_ref().map(|since| since.position(&timeline)).transpose()?;
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
         let groups = groups::json(&leaks.groups, &timeline, leaks.at);
         let leaks = LeaksJson {
             file: &loaded.title,
-            at: leaks.at.into(),
+            at: MomentJson::of(&timeline, leaks.at),
             since: since.unwrap_or(0),
             count: leaks.count,
             bytes: leaks.bytes,
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct LeaksJson<'a> {
     file: &'a str,
-    at: MomentJson,
+    at: Option<MomentJson>,
     since: u64,
     count: u64,
     bytes: u64,

@@ -1,13 +1,13 @@
 //! `allotment lifetimes`: the allocations that were made and freed when one of fourteen rules says.
 
 use allotment_analyze::{AllocationGroups, LifetimeEnd, LifetimeRule, Timeline};
-use allotment_trace::recording::{Extent, Moment};
+use allotment_trace::recording::Moment;
 use serde::Serialize;
 
 use super::args::{By, LifetimesArgs};
 use super::groups::{self, GroupJson};
 use super::json::MomentJson;
-use super::load::{index, load_path};
+use super::load::{index, load_path, need_history};
 use super::table::{self, Align, Table, shown};
 use super::unread::{say_json, say_unread};
 use super::when::{When, words};
@@ -30,12 +30,7 @@ pub(crate) fn run(args: &LifetimesArgs) -> Result<(), Failure> {
     }
     let loaded = load_path(path, &args.replayed)?;
     let timeline = index(&loaded);
-    if loaded.recording.header.extent == Extent::Moment {
-        let title = &loaded.title;
-        return Err(Failure::Input(format!(
-            "{title} is a dump of one moment: it does not say how long anything lived"
-        )));
-    }
+    need_history(&loaded, "how long anything lived")?;
     let moments = moments(&asked, &timeline)?;
     let found = Found::new(rule, &moments, &timeline, args);
     if args.json {
@@ -142,7 +137,7 @@ fn list(json: bool) -> Result<(), Failure> {
 struct LifetimesJson<'a> {
     file: &'a str,
     rule: &'a str,
-    moments: Vec<MomentJson>,
+    moments: Vec<Option<MomentJson>>,
     #[serde(flatten)]
     found: PartJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +168,7 @@ impl<'a> LifetimesJson<'a> {
         Self {
             file,
             rule: rule.name(),
-            moments: moments.iter().copied().map(MomentJson::from).collect(),
+            moments: moments.iter().map(|&moment| MomentJson::of(timeline, moment)).collect(),
             found: part(&found.allocations),
             declined: found.declined.as_ref().map(part),
         }

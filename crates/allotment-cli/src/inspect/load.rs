@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use allotment_analyze::Timeline;
 use allotment_trace::Trace;
 use allotment_trace::import::{self, ImportError, ImportErrorKind};
-use allotment_trace::recording::{Damage, ReadError, Recording};
+use allotment_trace::recording::{Damage, Extent, ReadError, Recording};
 
 use super::args::{FileArgs, ReplayedArgs};
 use crate::args::{Bytes, Chosen, Setup};
@@ -127,6 +127,19 @@ pub(super) fn load_input(input: &Input, replayed: &ReplayedArgs) -> Result<Loade
         Err(error) => return Err(input.failure(&error, false)),
     };
     Ok(Loaded { title, recording })
+}
+
+/// Fails for a dump of one moment. `what` is what it would have to say, after "it does not say".
+pub(super) fn need_history(loaded: &Loaded, what: &str) -> Result<(), Failure> {
+    match loaded.recording.header.extent {
+        Extent::Moment => Err(Failure::Input(format!("{} {}", loaded.title, does_not_say(what)))),
+        _ => Ok(()),
+    }
+}
+
+/// Why a dump of one moment has no answer, after the name of the file.
+pub(super) fn does_not_say(what: &str) -> String {
+    format!("is a dump of one moment: it does not say {what}")
 }
 
 /// Indexes a recording.

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     if args.shown.json {
         let blocks = blocks.iter().map(BlockJson::from).collect();
         let shared = shared.iter().map(LanesJson::from).collect();
-        let (file, at) = (&*loaded.title, cursor.moment().into());
+        let (file, at) = (&*loaded.title, MomentJson::of(&timeline, cursor.moment()));
         let map = MapJson { file, at, all: (&all).into(), blocks, shared };
         return say_json(&timeline.unread(), &map);
     }
@@ -117,6 +117,7 @@ struct Block {
     memory_type: u8,
     kind: BlockKind,
     empty_since_frame: Option<u64>,
+    has_frames: bool,
     figures: Figures,
     segments: Vec<Segment>,
     /// Of the segments, those that are padding.
@@ -136,6 +137,7 @@ fn blocks(cursor: &Cursor<'_, '_>, order: BlockOrder) -> Vec<Block> {
             memory_type: info.memory_type.get() as u8,
             kind: timeline.block_kind_at(block, cursor.position()),
             empty_since_frame: cursor.empty_since(block).map(|since| since.frame),
+            has_frames: timeline.frame_count() > 0,
             figures,
             padding: padding(&placed, &segments).copied().collect(),
             segments,
@@ -233,7 +235,7 @@ fn write_glyphs(line: &mut String, glyphs: &[Glyph], colours: bool) {
 #[derive(Serialize)]
 struct MapJson<'a> {
     file: &'a str,
-    at: MomentJson,
+    at: Option<MomentJson>,
     all: FiguresJson,
     blocks: Vec<BlockJson>,
     /// The allocations that resources share.
@@ -280,7 +282,7 @@ impl From<&Block> for BlockJson {
             allocations: block.figures.bytes.allocations,
             bytes: block.figures.bytes.into(),
             largest_hole: block.figures.largest_hole,
-            empty_since_frame: block.empty_since_frame,
+            empty_since_frame: block.empty_since_frame.filter(|_| block.has_frames),
             ranges: block.segments.iter().map(range).collect(),
         }
     }

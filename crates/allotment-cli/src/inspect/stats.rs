@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use allotment_analyze::tables::DescriptorHeapRow;
 use allotment_analyze::{Cursor, Figures, Peak, Peaks, PoolIndex, Scope, Timeline};
-use allotment_trace::recording::{Budget, Event, Extent, StallKind};
+use allotment_trace::recording::{Budget, Event, StallKind};
 use serde::Serialize;
 
 use super::args::StatsArgs;
@@ -161,7 +161,7 @@ fn rows(timeline: &Timeline<'_>, stats: &Stats) -> Vec<(String, String)> {
         row("Fragmentation", format!("{:.3}", all.fragmentation())),
     ];
     // What a dump of one moment does not know.
-    if timeline.recording().header.extent != Extent::Moment {
+    if timeline.has_history() {
         rows.extend([
             row("Peak of blocks", peak(peaks.blocks)),
             row("Peak used", peak(peaks.used)),
@@ -237,13 +237,13 @@ struct StatsJson<'a> {
     producer: &'a str,
     device: &'a str,
     driver: &'a str,
-    events: u64,
+    events: Option<u64>,
     frames: u64,
-    at: MomentJson,
+    at: Option<MomentJson>,
     all: FiguresJson,
-    peak_blocks: PeakJson,
-    peak_used: PeakJson,
-    refused: u64,
+    peak_blocks: Option<PeakJson>,
+    peak_used: Option<PeakJson>,
+    refused: Option<u64>,
     stalls: &'a [Stalls],
     marks: Vec<MarkJson<'a>>,
     lost: u64,
@@ -257,7 +257,7 @@ struct StatsJson<'a> {
 #[derive(Serialize)]
 struct MarkJson<'a> {
     text: &'a str,
-    at: MomentJson,
+    at: Option<MomentJson>,
 }
 
 #[derive(Serialize)]
@@ -292,21 +292,25 @@ impl<'a> StatsJson<'a> {
                 .map(|Budget { usage, budget }| BudgetJson { usage, budget }),
             figures: figures.into(),
         };
+        let peak = |peak| timeline.has_history().then(|| PeakJson::of(timeline, peak));
         let pools = stats.pools.iter();
         Self {
             file: &loaded.title,
             producer: &header.producer,
             device: &header.device,
             driver: &header.driver,
-            events: timeline.end(),
+            // What a dump of one moment does not say is null.
+            events: timeline.has_history().then_some(timeline.end()),
             frames: timeline.frame_count(),
-            at: cursor.moment().into(),
+            at: MomentJson::of(timeline, cursor.moment()),
             all: (&stats.all).into(),
-            peak_blocks: stats.peaks.blocks.into(),
-            peak_used: stats.peaks.used.into(),
-            refused: stats.refused,
+            peak_blocks: peak(stats.peaks.blocks),
+            peak_used: peak(stats.peaks.used),
+            refused: timeline.has_history().then_some(stats.refused),
             stalls: &stats.stalls,
-            marks: marks(timeline).map(|(text, at)| MarkJson { text, at: at.into() }).collect(),
+            marks: marks(timeline)
+                .map(|(text, at)| MarkJson { text, at: MomentJson::of(timeline, at) })
+                .collect(),
             lost: stats.lost,
             contradictions: timeline.contradiction_count(),
             heaps: stats.heaps.iter().map(heap).collect(),
@@ -320,7 +324,7 @@ impl<'a> StatsJson<'a> {
             descriptor_heaps: stats
                 .descriptor_heaps
                 .as_ref()
-                .map(|heaps| heaps.iter().map(DescriptorHeapJson::from).collect()),
+                .map(|heaps| heaps.iter().map(|heap| DescriptorHeapJson::new(timeline, heap)).collect()),
         }
     }
 }

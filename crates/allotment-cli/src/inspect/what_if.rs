@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::WhatIfArgs;
 use super::json::{FiguresJson, PeakJson};
-use super::load::load;
+use super::load::{load, need_history};
 use super::table::{self, shown};
 use super::unread::{say_json, say_unread};
 use crate::failure::Failure;
@@ -22,6 +22,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
     }
     let loaded = load(&file)?;
+    need_history(&loaded, "in which order anything was requested")?;
     let mut settings = recorded_settings(&loaded.recording);
     args.changes().apply(&mut settings);
     let other = what_if(&loaded.recording, &settings).map_err(refused)?;
@@ -31,9 +32,9 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
         other.recording.write(&mut recording).map_err(|error| Failure::write(path, error))?;
         file.write(&recording)?;
     }
-    let figures = |recording| PeakFigures::of(&Timeline::new(recording));
-    let unread = Timeline::new(&loaded.recording).unread();
-    let (was, is) = (figures(&loaded.recording), figures(&other.recording));
+    let [recorded, played] = [&loaded.recording, &other.recording].map(Timeline::new);
+    let (was, is) = (PeakFigures::of(&recorded), PeakFigures::of(&played));
+    let unread = recorded.unread();
     let changed = changed(&allocator_settings(&recorded_settings(&loaded.recording)), &other.recording);
     if args.json {
         let what_if = WhatIfJson {
@@ -45,8 +46,8 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
             refused_before: other.refused_before,
             served_now: other.served_now,
             moves_left_out: other.moves_left_out,
-            recorded: (&was).into(),
-            what_if: (&is).into(),
+            recorded: SideJson::new(&was, &recorded),
+            what_if: SideJson::new(&is, &played),
         };
         say_json(&unread, &what_if)?;
     } else {
@@ -140,11 +141,12 @@ struct SideJson {
     allocated_blocks: u64,
 }
 
-impl From<&PeakFigures> for SideJson {
-    fn from(figures: &PeakFigures) -> Self {
+impl SideJson {
+    fn new(figures: &PeakFigures, timeline: &Timeline<'_>) -> Self {
+        let peak = |peak| PeakJson::of(timeline, peak);
         Self {
-            peak_blocks: figures.peaks.blocks.into(),
-            peak_used: figures.peaks.used.into(),
+            peak_blocks: peak(figures.peaks.blocks),
+            peak_used: peak(figures.peaks.used),
             at_peak: (&figures.at_peak).into(),
             allocated_blocks: figures.allocated_blocks,
         }

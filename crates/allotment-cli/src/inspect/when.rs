@@ -4,11 +4,10 @@ use core::fmt;
 use core::str::FromStr;
 
 use allotment_analyze::{Peaks, Scope, Timeline};
-use allotment_trace::recording::{Event, Extent, Moment};
+use allotment_trace::recording::{Event, Moment};
 
 use super::table::shown;
 use crate::failure::Failure;
-use crate::units::count;
 
 /// A moment: after some events, with all of a frame, at a mark of the program, when the blocks had the most bytes, or at
 /// the end.
@@ -29,6 +28,11 @@ pub(crate) const HELP: &str = "A moment is a number of events, `frame:N` (frame 
 impl When {
     /// Returns how many events come before the moment, or a usage error for one that the recording does not reach.
     pub(super) fn position(&self, timeline: &Timeline<'_>) -> Result<u64, Failure> {
+        if !timeline.has_history() && *self != Self::End {
+            return Err(Failure::Usage(format!(
+                "there is no moment {self}: the file is a dump of one moment, which is called end"
+            )));
+        }
         match *self {
             Self::Event(event) if event > timeline.end() => Err(Failure::Usage(format!(
                 "there is no event {event}: the recording has {}",
@@ -114,14 +118,9 @@ fn no_mark(text: &str, timeline: &Timeline<'_>) -> Failure {
     Failure::Usage(format!("there is no mark \"{text}\": the recording has {list}"))
 }
 
-/// Returns the words for a moment: `event 1,200, frame 7`; without a frame where the recording has none, and without an event
-/// where it is about one moment.
+/// Returns the words for a moment.
 pub(super) fn words(timeline: &Timeline<'_>, moment: Moment) -> String {
-    if timeline.recording().header.extent == Extent::Moment {
-        return "the moment of the dump".to_owned();
-    }
-    let event = format!("event {}", count(moment.event));
-    if timeline.frame_count() == 0 { event } else { format!("{event}, frame {}", count(moment.frame)) }
+    timeline.when(moment)
 }
 
 #[cfg(test)]

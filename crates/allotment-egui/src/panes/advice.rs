@@ -26,10 +26,12 @@ impl AdvicePane {
         });
         let Some(found) = found else { return waiting(ui) };
         if found.is_empty() {
-            empty(
-                ui,
-                "Nothing to say about this moment. Advice about leaks and empty blocks comes at the end.",
-            );
+            let when = if state.has_history() {
+                " Advice about leaks and empty blocks comes at the end."
+            } else {
+                ""
+            };
+            empty(ui, &format!("Nothing to say about this moment.{when}"));
             return;
         }
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {

@@ -161,7 +161,9 @@ impl CallsPane {
     fn controls(&mut self, ui: &mut Ui, state: &mut State, (a, b): (u64, u64)) {
         ui.horizontal_wrapped(|ui| {
             for (question, words) in Question::ALL {
-                ui.selectable_value(&mut self.question, question, words);
+                if state.has_history() {
+                    ui.selectable_value(&mut self.question, question, words);
+                }
             }
             ui.separator();
             ui.toggle_value(&mut self.desc.inverted, "innermost first")

@@ -8,7 +8,7 @@ use egui::{ComboBox, Rect, RichText, Role, Sense, Ui, WidgetInfo, pos2, vec2};
 
 use crate::background::Background;
 use crate::paint::Rects;
-use crate::state::{Palette, State};
+use crate::state::{Colours, Palette, State};
 use crate::text;
 
 /// What it takes to group an allocation, or to look whether a search means it.
@@ -65,7 +65,7 @@ impl ColoursPane {
         let label = ui.label("Colours");
         let combo =
             ComboBox::from_id_salt("colours").height(420.0).selected_text(by.name()).show_ui(ui, |ui| {
-                for one in ColourBy::ALL {
+                for one in Colours::choices(state.has_history()) {
                     ui.selectable_value(&mut by, one, one.name());
                 }
             });

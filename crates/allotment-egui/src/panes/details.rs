@@ -176,6 +176,9 @@ fn of_allocation(ui: &mut Ui, state: &mut State, allocation: AllocationIndex) {
         }
         facts.text("CPU", if live.maps > 0 { "mapped" } else { "" });
         facts.text("Movable", if live.is.movable { "yes" } else { "" });
+        if !state.has_history() {
+            return;
+        }
         let mut moment = |facts: &mut Facts<'_>, name: &str, position| {
             if facts.moment(state, name, position) {
                 go_to = Some(position + 1);
@@ -267,6 +270,9 @@ fn of_block(ui: &mut Ui, state: &mut State, block: BlockIndex) {
                 facts.some_bytes("Shared by several", bytes.aliased);
             }
             None => facts.text("Allocations", "none: it does not exist at this moment"),
+        }
+        if !state.has_history() {
+            return;
         }
         if let Some(since) = state.loaded.cursor().empty_since(block)
             && facts.link("Empty since", &text::sentence(&text::moment(timeline, since)))

@@ -50,10 +50,12 @@ impl FreeRangesPane {
                 RichText::new("the share of the free bytes that is outside the largest free range").weak(),
             );
         });
-        ui.label(RichText::new("Fragmentation over time").strong());
-        match samples {
-            Some(samples) => chart(ui, state, samples, &palette),
-            None => waiting(ui),
+        if state.has_history() {
+            ui.label(RichText::new("Fragmentation over time").strong());
+            match samples {
+                Some(samples) => chart(ui, state, samples, &palette),
+                None => waiting(ui),
+            }
         }
         if holes.sizes().is_empty() {
             empty(ui, "No byte of the blocks is free at this moment.");

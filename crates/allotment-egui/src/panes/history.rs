@@ -23,6 +23,9 @@ struct Listed {
 }
 
 pub(super) fn ui(ui: &mut Ui, state: &mut State, range: Range, shown: Option<AllocationIndex>) {
+    if !state.has_history() {
+        return;
+    }
     let found = allocations(ui, state, range);
     ui.add_space(8.0);
     let heading = format!("History of these bytes: {}", text::plural(found.len() as u64, "allocation"));

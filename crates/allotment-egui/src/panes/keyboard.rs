@@ -7,17 +7,20 @@ use crate::layout::PaneKind;
 use crate::state::{Change, Span, State};
 use crate::top_bar;
 
+/// The first of the keys are about time.
+const KEYS_OF_TIME: usize = 6;
+
 const KEYS: [(&str, &str); 19] = [
     ("← →", "one event back or forward"),
     ("Shift ← →", "one frame back or forward"),
     ("Home End", "beginning and end"),
     ("P", "the moment with the most bytes in use"),
     ("[ ]", "previous and next stall, refusal or mark"),
+    ("A B", "set a moment to compare"),
     ("+ −", "zoom the block map at its middle"),
     ("H L", "pan the block map to the left and the right"),
     ("W S", "scroll through the blocks"),
     ("F", "show all"),
-    ("A B", "set a moment to compare"),
     ("G  Shift G", "colours by the next or the previous property"),
     ("N", "show the next group of the legend alone, and after the last one all"),
     ("1 … 9 0", "open a pane, in the order of the menu"),
@@ -32,18 +35,22 @@ const KEYS: [(&str, &str); 19] = [
     ("Alt ← →", "back and forward"),
 ];
 
-const GESTURES: [(&str, &str); 6] = [
-    ("Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"),
-    ("Drag", "moves the cursor in the timeline, pans the block map"),
+/// The first of the gestures are about time as well.
+const GESTURES_OF_TIME: usize = 3;
+
+const GESTURES: [(&str, &str); 7] = [
+    ("Drag in the timeline", "moves the cursor"),
     ("Shift drag", "sets A and B around a range of time"),
     ("Right drag", "pans the timeline"),
+    ("Drag", "pans the block map"),
+    ("Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"),
     ("Double click", "shows all"),
     ("Click", "an allocation, a free range, or the name of a block"),
 ];
 
 /// Does what pressed keys say. Returns a pane that is to be opened.
 pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<PaneKind> {
-    help(ui, panes);
+    help(ui, panes, state.has_history());
     let mut open = None;
     // A text field alone takes keys. Every other widget that was clicked or reached with Tab may have the focus meanwhile.
     let is_edited = ui.ctx().text_edit_focused();
@@ -131,10 +138,10 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
         state.select(None);
     }
     if pressed(Modifiers::SHIFT, Key::G) {
-        state.colours.step_by(false);
+        state.colours.step_by(false, state.has_history());
     }
     if plain(Key::G) {
-        state.colours.step_by(true);
+        state.colours.step_by(true, state.has_history());
     }
     if plain(Key::N) {
         state.colours.pick_next();
@@ -205,7 +212,7 @@ fn step_happening(state: &mut State, forward: bool) {
     }
 }
 
-fn help(ui: &Ui, panes: &mut Panes) {
+fn help(ui: &Ui, panes: &mut Panes, has_history: bool) {
     let list = |ui: &mut Ui, salt: &str, rows: &[(&str, &str)]| {
         egui::Grid::new(salt).num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
             for (key, what) in rows {
@@ -219,9 +226,10 @@ fn help(ui: &Ui, panes: &mut Panes) {
     window.open(&mut panes.help_is_open).anchor(egui::Align2::CENTER_CENTER, [0.0, 0.0]).show(
         ui.ctx(),
         |ui| {
-            list(ui, "keys", &KEYS);
+            let [keys, gestures] = if has_history { [0, 0] } else { [KEYS_OF_TIME, GESTURES_OF_TIME] };
+            list(ui, "keys", &KEYS[keys..]);
             ui.separator();
-            list(ui, "gestures", &GESTURES);
+            list(ui, "gestures", &GESTURES[gestures..]);
         },
     );
 }

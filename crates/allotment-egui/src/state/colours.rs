@@ -61,9 +61,14 @@ impl Colours {
         self.counted += 1;
     }
 
+    /// What colours may tell apart: nothing about time in a dump of one moment.
+    pub(crate) fn choices(has_history: bool) -> Vec<ColourBy> {
+        ColourBy::ALL.into_iter().filter(|by| has_history || !by.needs_history()).collect()
+    }
+
     /// The one before or after in the list, and round.
-    pub(crate) fn step_by(&mut self, forward: bool) {
-        let all = ColourBy::ALL;
+    pub(crate) fn step_by(&mut self, forward: bool, has_history: bool) {
+        let all = Self::choices(has_history);
         let at = all.iter().position(|&by| by == self.by).unwrap_or(0);
         self.set_by(all[(at + if forward { 1 } else { all.len() - 1 }) % all.len()]);
     }

@@ -117,6 +117,11 @@ impl State {
         IndexedRecording { loaded, moved: Moved::default(), known: unused }
     }
 
+    /// Returns false for a dump of one moment, which has no other.
+    pub(crate) fn has_history(&self) -> bool {
+        self.loaded.timeline().has_history()
+    }
+
     pub(crate) const fn position(&self) -> u64 {
         self.moment.position
     }
@@ -149,7 +154,7 @@ impl State {
 
     /// Moves the cursor, as one small step of several.
     pub(crate) fn move_cursor(&mut self, position: u64) {
-        if position.min(self.loaded.timeline().end()) != self.position() {
+        if self.has_history() && position.min(self.loaded.timeline().end()) != self.position() {
             self.leave(Change::Cursor);
             self.seek(position);
         }
@@ -157,7 +162,7 @@ impl State {
 
     /// Moves the cursor somewhere else.
     pub(crate) fn jump(&mut self, position: u64) {
-        if position.min(self.loaded.timeline().end()) != self.position() {
+        if self.has_history() && position.min(self.loaded.timeline().end()) != self.position() {
             self.leave(Change::Jump);
             self.seek(position);
         }
@@ -236,6 +241,9 @@ impl State {
 
     /// Sets one of the moments A to D to the cursor. Those that it passes come with it, so that they stay in order.
     pub(crate) fn set_mark(&mut self, index: usize, position: u64) {
+        if !self.has_history() {
+            return;
+        }
         for (other, mark) in self.marks.iter_mut().enumerate() {
             let passed = mark.is_some_and(|at| if other < index { at > position } else { at < position });
             if other == index || passed {

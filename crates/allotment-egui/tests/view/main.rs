@@ -7,6 +7,7 @@ mod calls;
 mod colours;
 mod defragmentation;
 mod details;
+mod dump;
 mod growing;
 mod keys;
 mod layout;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
 
 mod chromium;
+mod dump;
 mod model;
 mod recordings;
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use self::benchmark::quoted;
 use self::picture::{Part, svg};
 use super::args::AliasArgs;
-use super::load::{Input, index, load_input};
+use super::load::{Input, index, load_input, need_history};
 use super::table::{Align, Table, print_pairs, shown};
 use super::unread::{say_json, say_unread};
 use crate::failure::Failure;
@@ -145,6 +145,7 @@ impl Planned {
 /// Reads a recording: what each memory type has is planned alone.
 fn of_recording(input: &Input, args: &AliasArgs) -> Result<(Vec<Memory>, Vec<Unread>), Failure> {
     let loaded = load_input(input, &args.file.replayed)?;
+    need_history(&loaded, "how long anything lived")?;
     let timeline = index(&loaded);
     let memories =
         OfflineMemory::of(&timeline).map_err(|error| Failure::Input(format!("{}: {error}", loaded.title)))?;

@@ -2,7 +2,6 @@
 
 use allotment_analyze::units::signed_bytes;
 use allotment_analyze::{GroupGrowth, Growth, GrowthBound, MostGrowth, Need, Timeline};
-use allotment_trace::recording::Extent;
 use serde::Serialize;
 
 use super::rule::{Rule, Value};
@@ -20,6 +19,8 @@ const SHOWN: usize = 10;
 pub(super) struct Compared<'a> {
     /// The name of the old file.
     pub(super) title: &'a str,
+    /// The old recording and the new one.
+    timelines: [&'a Timeline<'a>; 2],
     pub(super) growth: Growth,
     pub(super) by: By,
     /// `None` where nothing is asked but to compare.
@@ -42,12 +43,16 @@ pub(super) struct Row {
 }
 
 impl<'a> Compared<'a> {
-    pub(super) fn new(title: &'a str, old: &Timeline<'_>, new: &Timeline<'_>, args: &GrowthArgs) -> Self {
+    pub(super) fn new(
+        title: &'a str,
+        old: &'a Timeline<'a>,
+        new: &'a Timeline<'a>,
+        args: &GrowthArgs,
+    ) -> Self {
         let growth = Growth::between(old, new, args.by.grouping());
-        let is_moment = |timeline: &Timeline<'_>| timeline.recording().header.extent == Extent::Moment;
         let is_in_both = |group: &GroupGrowth| group.old.is_some() && group.new.is_some();
         let mut notes = Vec::new();
-        if is_moment(old) != is_moment(new) {
+        if old.has_history() != new.has_history() {
             notes.push("One of the files is a dump of one moment, which has no peaks: that moment is compared with the peaks of the other.");
         }
         if old.recording().header.library != new.recording().header.library {
@@ -61,6 +66,7 @@ impl<'a> Compared<'a> {
         let moment = |of: &Need| words(new, of.peak.moment);
         Self {
             title,
+            timelines: [old, new],
             by: args.by,
             bound: args.max_growth.map(|most| GrowthBound { most, least: args.min }),
             moments: [words(new, growth.blocks[1].moment), moment(&growth.all[1])],
@@ -252,28 +258,30 @@ struct GroupJson<'a> {
     ok: bool,
 }
 
-impl From<Need> for NeedJson {
-    fn from(Need { peak, allocations, per_frame }: Need) -> Self {
-        Self { peak: peak.into(), allocations, per_frame }
+impl NeedJson {
+    fn new(timeline: &Timeline<'_>, Need { peak, allocations, per_frame }: Need) -> Self {
+        Self { peak: PeakJson::of(timeline, peak), allocations, per_frame }
     }
 }
 
 impl<'a> GrowthJson<'a> {
     pub(super) fn new(compared: &'a Compared<'_>) -> Self {
+        let [old, new] = compared.timelines;
+        let Growth { blocks, all, .. } = &compared.growth;
         let group = |group: &'a GroupGrowth| {
-            let old = group.old.map_or(0, |need| need.peak.bytes);
+            let old_bytes = group.old.map_or(0, |need| need.peak.bytes);
             GroupJson {
                 group: &group.key,
                 name: &group.name.name,
                 other_names: group.name.others,
-                old: group.old.map(NeedJson::from),
-                new: group.new.map(NeedJson::from),
+                old: group.old.map(|need| NeedJson::new(old, need)),
+                new: group.new.map(|need| NeedJson::new(new, need)),
                 grown: i64::try_from(group.grown()).unwrap_or(if group.grown() < 0 {
                     i64::MIN
                 } else {
                     i64::MAX
                 }),
-                allowed: compared.bound.map(|bound| bound.of_group(old, compared.old_bytes())),
+                allowed: compared.bound.map(|bound| bound.of_group(old_bytes, compared.old_bytes())),
                 ok: !compared.has_failed(group),
             }
         };
@@ -281,8 +289,8 @@ impl<'a> GrowthJson<'a> {
             against: compared.title,
             by: compared.by.grouping().name(),
             notes: &compared.notes,
-            blocks: compared.growth.blocks.map(PeakJson::from),
-            all: compared.growth.all.map(NeedJson::from),
+            blocks: [PeakJson::of(old, blocks[0]), PeakJson::of(new, blocks[1])],
+            all: [NeedJson::new(old, all[0]), NeedJson::new(new, all[1])],
             groups: compared.growth.groups.iter().map(group).collect(),
         }
     }

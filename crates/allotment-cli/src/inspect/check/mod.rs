@@ -51,12 +51,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         let leaks = Leaks::at(&Cursor::at(&timeline, timeline.end()), Grouping::CallSite);
         let texts = [count(leaks.count), count(limit)];
         let about = format!("{} not released at the end", bytes(leaks.bytes));
-        rules.push(Rule::new("max-leaks", Value::Whole(leaks.count), Value::Whole(limit), texts, about));
+        let rule = Rule::new("max-leaks", Value::Whole(leaks.count), Value::Whole(limit), texts, about);
+        rules.push(rule.about_time(&timeline, "what was never freed"));
     }
     if let Some(limit) = args.max_peak {
         let peak = Peaks::of(&timeline, Scope::All).blocks;
         let about = format!("bytes of all blocks at {}", words(&timeline, peak.moment));
-        rules.push(Rule::bytes("max-peak", peak.bytes, limit, about));
+        let rule = Rule::bytes("max-peak", peak.bytes, limit, about);
+        rules.push(rule.about_time(&timeline, "how many bytes there were before"));
     }
     if let Some(limit) = args.max_fragmentation {
         let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
@@ -78,7 +80,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
             || "times a thread waited in the library, without waits for frames in flight".to_owned(),
             |kind| format!("times a thread waited for {kind}"),
         );
-        rules.push(Rule::new("max-stalls", Value::Whole(stalls), Value::Whole(limit), texts, about));
+        let rule = Rule::new("max-stalls", Value::Whole(stalls), Value::Whole(limit), texts, about);
+        rules.push(rule.about_time(&timeline, "when a thread waited"));
     }
     let compared = old.as_ref().zip(in_old.as_ref());
     let compared = compared.map(|(old, in_old)| Compared::new(&old.title, in_old, &timeline, &args.growth));

@@ -1,9 +1,11 @@
 //! A rule of the check, and what was measured.
 
+use allotment_analyze::Timeline;
 use allotment_trace::recording::Unread;
 use serde::Serialize;
 
 use crate::inspect::args::Accepted;
+use crate::inspect::load::does_not_say;
 use crate::units::{bytes, count};
 
 /// A measured value, or its limit.
@@ -19,7 +21,8 @@ pub(super) enum Value {
 pub(super) struct Rule {
     pub(super) rule: &'static str,
     pub(super) ok: bool,
-    measured: Value,
+    /// `None` where the file does not say it.
+    measured: Option<Value>,
     limit: Value,
     /// Both as text.
     #[serde(skip)]
@@ -36,7 +39,17 @@ impl Rule {
         texts: [String; 2],
         about: String,
     ) -> Self {
-        Self { rule, ok: measured <= limit, measured, limit, texts, about }
+        Self { rule, ok: measured <= limit, measured: Some(measured), limit, texts, about }
+    }
+
+    /// A rule about time. A dump of one moment fails it, since nothing shows that it holds: it does not say `what`.
+    pub(super) fn about_time(self, timeline: &Timeline<'_>, what: &str) -> Self {
+        if timeline.has_history() {
+            return self;
+        }
+        let [_, limit] = self.texts;
+        let texts = ["not known".to_owned(), limit];
+        Self { ok: false, measured: None, texts, about: format!("the file {}", does_not_say(what)), ..self }
     }
 
     pub(super) fn bytes(rule: &'static str, measured: u64, limit: u64, about: String) -> Self {

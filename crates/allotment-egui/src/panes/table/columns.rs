@@ -23,9 +23,10 @@ pub(crate) fn allocation_rows(
         let at = if exists { position } else { timeline.lifetime(allocation).allocated + 1 };
         allocation_cell(timeline, allocation, at, column)
     };
-    // A column of texts in which no row has anything is left out.
+    // A column of texts in which no row has anything is left out; of a dump of one moment, those about time as well.
     let has = |&(index, column): &(usize, Column)| {
-        column.is_number || (0..rows.len().min(2000)).any(|row| !cell(row, index).is_empty())
+        (column.is_number && timeline.has_history())
+            || (0..rows.len().min(2000)).any(|row| !cell(row, index).is_empty())
     };
     let (shown, columns): (Vec<_>, Vec<_>) = allocation_columns().into_iter().enumerate().filter(has).unzip();
     let place = |index| shown.iter().position(|&column| column == index);

@@ -149,7 +149,9 @@ impl TablePane {
             }
             ui.separator();
             ui.selectable_value(&mut self.whole, false, "at this moment");
-            ui.selectable_value(&mut self.whole, true, "whole recording");
+            if state.has_history() {
+                ui.selectable_value(&mut self.whole, true, "whole recording");
+            }
             ui.separator();
             ui.label("By");
             ui.selectable_value(&mut self.grouping, None, "allocation");
