@@ -122,6 +122,10 @@ pub enum Advice {
         holes: u64,
         /// Blocks that would be empty if the rest held their allocations, by bytes alone.
         blocks: u64,
+        /// The call site of most of the allocations between the holes; empty where it is not known.
+        site: String,
+        /// How many of them are made there, and how many there are.
+        of_site: [u64; 2],
     },
     /// A group of allocations grows and is not freed.
     Leak {
@@ -305,7 +309,7 @@ impl Advice {
     #[must_use]
     pub fn call_site(&self) -> Option<&str> {
         let site = match self {
-            Self::Leak { site, .. } => site,
+            Self::Leak { site, .. } | Self::Fragmented { site, .. } => site,
             Self::ShortLived { most: Some(most), .. } | Self::SecondChoice { most: Some(most), .. } => {
                 &most.site
             }
@@ -381,8 +385,11 @@ fn pools(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec
         let holes = Holes::from_sizes(sizes.collect());
         let free = holes.free();
         if free >= thresholds.bytes && holes.fragmentation() >= thresholds.fragmentation {
+            let (site, of_site) = most_are_of(cursor, &shared);
             found.push(Advice::Fragmented {
                 pool: name,
+                site,
+                of_site,
                 free,
                 largest: holes.largest(),
                 holes: holes.sizes().len() as u64,
@@ -390,6 +397,20 @@ fn pools(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec
             });
         }
     }
+}
+
+/// Returns the call site that most allocations in some blocks have, how many have it, and how many there are.
+fn most_are_of(cursor: &Cursor<'_, '_>, blocks: &[BlockIndex]) -> (String, [u64; 2]) {
+    let timeline = cursor.timeline();
+    let mut counts: BTreeMap<TextId, u64> = BTreeMap::new();
+    for placed in blocks.iter().flat_map(|&block| cursor.placed(block)) {
+        *counts.entry(timeline.texts(placed.allocation).call_site).or_default() += 1;
+    }
+    let all = counts.values().sum();
+    // Of several with as many, the first text of the recording.
+    let most = counts.into_iter().rev().max_by_key(|&(_, count)| count);
+    let (site, count) = most.unwrap_or_default();
+    (timeline.recording().text(site).unwrap_or_default().to_owned(), [count, all])
 }
 
 /// How many blocks the free bytes of the others could take over, from the emptiest on.

@@ -121,9 +121,16 @@ pub(super) fn write(advice: &Advice, known: Known, f: &mut fmt::Formatter<'_>) -
             let percent = share * 100.0;
             write!(f, "{what} wastes {percent:.0} % of {pool}, {}{remedy}", Bytes(*wasted))
         }
-        Advice::Fragmented { pool, free, largest, holes, blocks } => {
+        Advice::Fragmented { pool, free, largest, holes, blocks, site, of_site: [count, all] } => {
             let (free, largest) = (Bytes(*free), Bytes(*largest));
             write!(f, "{free} are free in {pool}, in {holes} holes of at most {largest}")?;
+            if !site.is_empty() {
+                write!(
+                    f,
+                    "; of the {all} allocations between them, {count} are of {}",
+                    short_call_site(site)
+                )?;
+            }
             match known.library {
                 // It moves nothing.
                 Library::PyTorch => f.write_str(

@@ -228,6 +228,8 @@ fn holes_refusals_stalls_and_budgets_have_their_numbers() {
         largest: MIB / 2,
         holes: 8,
         blocks: 0,
+        site: String::new(),
+        of_site: [8, 8],
     }));
     assert!(found.contains(&Advice::Refused {
         reason: RefusalReason::OverBudget,
@@ -237,6 +239,16 @@ fn holes_refusals_stalls_and_budgets_have_their_numbers() {
     assert!(found.contains(&Advice::Stalled { kind, count: 2, total: 3_500_000, longest: 3_000_000 }));
     assert!(found.iter().any(|is| matches!(is, Advice::OverBudget { heap: 1, bytes: MIB, .. })));
     assert!(found.windows(2).all(|two| two[0].bytes() >= two[1].bytes()));
+}
+
+#[test]
+fn what_lies_between_the_holes_of_a_pool_is_named() {
+    let mut events = vec![pool(Algorithm::Tlsf), block(0, 8 * MIB)];
+    events.extend((0..8).map(|n| allocated(n, n * MIB, MIB / 2, MIB / 2)));
+    events.extend((1..8).map(|n| Event::CallSite { allocation: AllocationKey(n), site: TextId(2) }));
+    let found = sentences(events);
+    let said = "of the 8 allocations between them, 7 are of game/src/sky.rs:41";
+    assert!(found.iter().any(|sentence| sentence.contains(said)), "{found:?}");
 }
 
 #[test]
