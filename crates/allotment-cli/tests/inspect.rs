@@ -1088,7 +1088,9 @@ fn a_command_that_needs_a_history_refuses_a_dump_of_one_moment_in_a_sentence() {
     let folder = folder();
     let dump = "dump.json";
     text(&allotment(&folder, &["export", &recording_of_the_race(&folder), "--format", "vma", "-o", dump]));
-    let refused: [&[&str]; 13] = [
+    let refused: [&[&str]; 15] = [
+        &["export", dump, "--format", "traffic", "-o", "traffic.csv"],
+        &["export", dump, "--format", "chrome", "-o", "chrome.json"],
         &["lifetimes", dump, "--rule", "active", "--at", "0"],
         &["leaks", dump],
         &["whatif", dump],
@@ -1132,6 +1134,24 @@ fn a_rule_that_a_dump_of_one_moment_cannot_answer_fails() {
             "{rule}"
         );
     }
+    // That nothing grew since a run of which the peaks are known is not shown by one moment.
+    let old = recording_of_the_race(&folder);
+    let growth =
+        ["check", dump, "--against", &old, "--max-growth", "500%", "--trend", "trend.jsonl", "--json"];
+    let output = allotment(&folder, &growth);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of_growth = check["rules"].as_array().unwrap().iter();
+    let of_growth: Vec<_> =
+        of_growth.filter(|rule| rule["rule"].as_str().unwrap().starts_with("growth")).collect();
+    assert!(of_growth.len() >= 3 && of_growth.iter().all(|rule| rule["ok"] == false), "{check}");
+    let line: Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("trend.jsonl")).unwrap()).unwrap();
+    assert_eq!((&line["leaks"], &line["peak_blocks"]), (&Value::Null, &Value::Null), "{line}");
+    // A table of the moment does not say when it began.
+    let csv = text(&allotment(&folder, &["export", dump, "--format", "csv"]));
+    let row = csv.lines().nth(1).unwrap();
+    assert!(row.ends_with(",,,,,,,alive,,,"), "{row}");
 }
 
 /// A trace of a program that has some buffers of each kind of two, and makes one more in every frame.
@@ -1267,6 +1287,33 @@ fn a_trend_gets_a_line_a_run_and_its_damaged_lines_stay() {
     let refused = allotment(&folder, &["check", &path, "--trend", &novel]);
     assert_eq!(refused.status.code(), Some(2));
     assert_eq!(fs::read(&novel).unwrap(), b"It was a dark and stormy night.\n");
+    // Also where its lines are JSON.
+    let capture = written(&folder, "capture.jsonl", b"{\"header\":{\"gfxrecon-version\":\"1\"}}\n");
+    assert_eq!(allotment(&folder, &["check", &path, "--trend", &capture]).status.code(), Some(2));
+    assert_eq!(fs::read(&capture).unwrap(), b"{\"header\":{\"gfxrecon-version\":\"1\"}}\n");
+}
+
+#[test]
+fn a_check_overwrites_no_file_that_it_reads() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let old = written(&folder, "old.csv", SMALL.as_bytes());
+    text(&allotment(&folder, &["check", &path, "--trend", "trend.jsonl"]));
+    let trend = fs::read(folder.path().join("trend.jsonl")).unwrap();
+    for outputs in [
+        ["--markdown", &path, "--accept", "all"],
+        ["--markdown", &old, "--against", &old],
+        ["--trend", &path, "--against", &old],
+        ["--trend", &old, "--against", &old],
+        ["--trend", "trend.jsonl", "--markdown", "./trend.jsonl"],
+        ["--trend", "new.jsonl", "--markdown", "new.jsonl"],
+    ] {
+        let refused = allotment(&folder, &[&["check", &path], &outputs[..]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{outputs:?}: {refused:?}");
+        assert_eq!(fs::read(&path).unwrap(), SMALL.as_bytes(), "{outputs:?}");
+        assert_eq!(fs::read(&old).unwrap(), SMALL.as_bytes(), "{outputs:?}");
+        assert_eq!(fs::read(folder.path().join("trend.jsonl")).unwrap(), trend, "{outputs:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use allotment_trace::export::{Export, Format};
 use serde::Serialize;
 
 use super::args::{ExportArgs, ExportFormat};
-use super::load::{index, load};
+use super::load::{index, load, need_history};
 use super::unread::{say_json, say_unread, warn_unread};
 use crate::failure::Failure;
 use crate::output;
@@ -24,6 +24,11 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
     }
     let loaded = load(&args.file)?;
+    match args.format {
+        ExportFormat::Chrome => need_history(&loaded, "what happened before")?,
+        ExportFormat::Traffic => need_history(&loaded, "in which order anything was requested")?,
+        ExportFormat::Vma | ExportFormat::Firefox | ExportFormat::Csv => {}
+    }
     let timeline = index(&loaded);
     let (until, unread) = (args.at.position(&timeline)?, timeline.unread());
     let format = match args.format {

@@ -9,7 +9,7 @@ use std::io;
 
 use super::text::{Field, Text};
 use super::{Export, kind_name};
-use crate::recording::{AllocationKey, Event, Live, Moment, Recording, State};
+use crate::recording::{AllocationKey, Event, Extent, Live, Moment, Recording, State};
 
 const COLUMNS: &[&str] = &[
     "id",
@@ -136,7 +136,9 @@ fn write_row<W: io::Write>(
     write!(out, "{},{},{},", Field(&is.placement.to_string()), is.second_choice, is.movable)?;
     write!(out, "{},{},{},{},", live.reservation, live.maps > 0, extra.moves, is.user_data)?;
     write!(out, "{},", text(live.call_site))?;
-    write!(out, "{},{},{end},{}\r\n", When(Some(live.allocated)), When(free), When(ended))
+    // A dump of one moment does not say when anything began.
+    let began = (recording.header.extent != Extent::Moment).then_some(live.allocated);
+    write!(out, "{},{},{end},{}\r\n", When(began), When(free), When(ended))
 }
 
 /// A value, or an empty field.

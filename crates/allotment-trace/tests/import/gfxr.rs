@@ -551,3 +551,18 @@ fn a_heap_is_rounded_up_as_direct3d_12_does_and_a_test_of_presenting_is_no_frame
     let frames = recording.events.iter().filter(|event| matches!(event, Event::FrameEnd { .. })).count();
     assert_eq!(frames, 1);
 }
+
+#[test]
+fn a_program_that_asks_for_the_data_of_a_removed_device_is_read_whole() {
+    let heap =
+        r#"{"pDesc":{"SizeInBytes":65536,"Properties":{"Type":"D3D12_HEAP_TYPE_DEFAULT"}},"ppvHeap":10}"#;
+    let settings = ("ID3D12DeviceRemovedExtendedDataSettings1", 70);
+    let recording = import(&[
+        method(settings, "SetAutoBreadcrumbsEnablement", "null", r#"{"Enablement":2}"#),
+        method(("ID3D12DeviceFactory", 71), "InitializeFromGlobalState", "\"S_OK\"", "{}"),
+        method(("ID3D12Device10", 3), "CreateHeap", "\"S_OK\"", heap),
+    ]);
+    assert_eq!(recording.unread, []);
+    let unknown = import(&[method(("ID3D12Device10", 3), "CreateSomethingNew", "\"S_OK\"", "{}")]);
+    assert!(unknown.unread[0].text.contains("`CreateSomethingNew` is a method of the device"));
+}

@@ -115,6 +115,11 @@ impl<'a> Compared<'a> {
         let texts = [count(failed), count(0)];
         let about = format!("groups that grew by more than {}", self.bound_in_words(&bound));
         rules.push(Rule::new("growth-of-groups", Value::Whole(failed), Value::Whole(0), texts, about));
+        let [old, new] = self.timelines;
+        // One moment shows of no peak that it did not grow.
+        if old.has_history() && !new.has_history() {
+            rules = rules.into_iter().map(|rule| rule.not_known("how much there was before")).collect();
+        }
         rules
     }
 

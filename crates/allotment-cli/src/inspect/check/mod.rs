@@ -34,6 +34,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     // First: what cannot be written is told before the work, and not after it.
     let trend = args.trend.path.as_deref().map(Trend::open).transpose()?;
     let page = args.markdown.as_deref().map(OutputFile::new).transpose()?;
+    keep_files(args, page.as_ref(), trend.as_ref())?;
     let loaded = load(&args.file)?;
     let timeline = index(&loaded);
     let against = args.growth.against.as_deref();
@@ -102,6 +103,23 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         trend.append(&TrendLine::new(&args.trend, &loaded.title, &timeline, &rules))?;
     }
     if failed == 0 { Ok(()) } else { Err(Failure::Rules { failed, of: rules.len() }) }
+}
+
+/// Refuses outputs that are one of the files that are read, or each other.
+fn keep_files(args: &CheckArgs, page: Option<&OutputFile>, trend: Option<&Trend>) -> Result<(), Failure> {
+    for input in [Some(&args.file.path), args.growth.against.as_ref()].into_iter().flatten() {
+        if page.is_some_and(|page| page.is(input)) || trend.is_some_and(|trend| trend.is(input)) {
+            let text = format!("{} is checked and would be overwritten", input.display());
+            return Err(Failure::Usage(text));
+        }
+    }
+    match (page, trend) {
+        (Some(page), Some(trend)) if page.is(trend.path()) => {
+            let text = format!("{} is both the trend and the Markdown", trend.path().display());
+            Err(Failure::Usage(text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a check found.

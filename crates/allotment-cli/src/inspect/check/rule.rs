@@ -44,9 +44,11 @@ impl Rule {
 
     /// A rule about time. A dump of one moment fails it, since nothing shows that it holds: it does not say `what`.
     pub(super) fn about_time(self, timeline: &Timeline<'_>, what: &str) -> Self {
-        if timeline.has_history() {
-            return self;
-        }
+        if timeline.has_history() { self } else { self.not_known(what) }
+    }
+
+    /// A rule that fails since a dump of one moment does not say `what`.
+    pub(super) fn not_known(self, what: &str) -> Self {
         let [_, limit] = self.texts;
         let texts = ["not known".to_owned(), limit];
         Self { ok: false, measured: None, texts, about: format!("the file {}", does_not_say(what)), ..self }

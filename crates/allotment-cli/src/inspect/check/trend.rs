@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use allotment_analyze::{Cursor, Figures, Grouping, Leaks, Need, Peaks, Scope, Timeline};
+use allotment_trace::output::OutputFile;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +22,11 @@ use crate::units::count;
 /// A file of lines, which was found readable, and to be one.
 pub(super) struct Trend {
     path: PathBuf,
+    file: OutputFile,
 }
+
+/// Keys that each line has. Files of other programs have lines of JSON as well.
+const KEYS: [&str; 3] = ["time", "ok", "peak_blocks"];
 
 impl Trend {
     /// Looks at the lines that are there. Those that are damaged are told; a file that has nothing but such is another kind of
@@ -45,12 +50,15 @@ impl Trend {
                 continue;
             }
             match serde_json::from_slice(line) {
-                Ok(Value::Object(_)) => whole += 1,
+                Ok(Value::Object(line)) if KEYS.iter().all(|key| line.contains_key(*key)) => whole += 1,
                 _ => damaged.push(number + 1),
             }
         }
         if whole == 0 && !damaged.is_empty() {
-            let text = format!("{} has no line of JSON: it is no file that --trend wrote", path.display());
+            let text = format!(
+                "{} has no line that --trend wrote: it is another file, and stays as it is",
+                path.display()
+            );
             return Err(Failure::Usage(text));
         }
         if let Some(first) = damaged.first() {
@@ -65,7 +73,16 @@ impl Trend {
                 path.display()
             );
         }
-        Ok(Self { path: path.to_owned() })
+        Ok(Self { path: path.to_owned(), file: OutputFile::new(path).map_err(failed)? })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether both are the same file.
+    pub(super) fn is(&self, other: &Path) -> bool {
+        self.file.is(other)
     }
 
     /// Appends a line.
@@ -98,13 +115,14 @@ pub(super) struct TrendLine<'a> {
     failed: BTreeSet<&'static str>,
     unread: u64,
     frames: u64,
-    peak_blocks: u64,
-    peak_used: u64,
-    peak_requested: u64,
+    /// A dump of one moment has no peak, and does not say what leaks.
+    peak_blocks: Option<u64>,
+    peak_used: Option<u64>,
+    peak_requested: Option<u64>,
     allocations: u64,
     allocations_per_frame: Option<f64>,
-    leaks: u64,
-    leaked_bytes: u64,
+    leaks: Option<u64>,
+    leaked_bytes: Option<u64>,
     end_blocks: u64,
     end_fragmentation: f64,
 }
@@ -115,6 +133,7 @@ impl<'a> TrendLine<'a> {
         let (peaks, leaks) = (Peaks::of(timeline, Scope::All), Leaks::at(&end, Grouping::CallSite));
         let figures = Figures::of_all(&end);
         let need = Need::of(timeline);
+        let of_history = |number: u64| timeline.has_history().then_some(number);
         let failed: BTreeSet<_> = rules.iter().filter(|rule| !rule.ok).map(|rule| rule.rule).collect();
         Self {
             // A clock before 1970 is no clock.
@@ -126,13 +145,13 @@ impl<'a> TrendLine<'a> {
             failed,
             unread: timeline.unread().iter().fold(0, |sum, it| sum.saturating_add(it.count.max(1))),
             frames: timeline.frame_count(),
-            peak_blocks: peaks.blocks.bytes,
-            peak_used: peaks.used.bytes,
-            peak_requested: need.peak.bytes,
+            peak_blocks: of_history(peaks.blocks.bytes),
+            peak_used: of_history(peaks.used.bytes),
+            peak_requested: of_history(need.peak.bytes),
             allocations: need.allocations,
             allocations_per_frame: need.per_frame,
-            leaks: leaks.count,
-            leaked_bytes: leaks.bytes,
+            leaks: of_history(leaks.count),
+            leaked_bytes: of_history(leaks.bytes),
             end_blocks: figures.bytes.size,
             end_fragmentation: figures.fragmentation(),
         }

@@ -120,6 +120,12 @@ impl<'a> Method<'a> {
         if creates || matches!(name, "Map" | "Signal" | "SetName") { self.check_result() } else { Ok(()) }
     }
 
+    /// Returns true for a method of a device of any version. Other interfaces begin with the same word, such as those of DRED.
+    fn of_device(&self) -> bool {
+        let kind = self.object.as_ref().and_then(|object| object.kind.strip_prefix("ID3D12Device"));
+        kind.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
     /// Returns the object whose method it is; 0 where the capture has none.
     fn handle(&self) -> u64 {
         self.object.as_ref().map_or(0, |object| object.handle.0)
@@ -397,7 +403,7 @@ impl Direct3D12 {
         builder: &mut Builder<'_>,
     ) -> Result<bool, CallError> {
         self.used |= call.of("ID3D12");
-        let device = call.of("ID3D12Device");
+        let device = call.of_device();
         call.check_form(device)?;
         match &*call.name {
             "CreateHeap" | "CreateHeap1" if device => self.create_heap(call, builder)?,

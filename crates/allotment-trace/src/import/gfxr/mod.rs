@@ -215,6 +215,9 @@ impl Import {
     fn call(&mut self, call: &Call<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let (args, objects, queues) = (call.args(), &mut self.objects, &mut self.queues);
         match &*call.name {
+            _ if call.result().starts_with("Unhandled") => {
+                Err(CallError::Form("the converter did not know its result"))
+            }
             _ if !call.has_known_result() => Err(CallError::Form("its result is none of Vulkan's")),
             "vkAllocateMemory" => objects.allocate(call, builder),
             // It did not complete, so that it may have no arguments of its end.
