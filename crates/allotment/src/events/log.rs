@@ -500,11 +500,11 @@ mod tests {
         let log = EventLog::default();
         assert!(log.attach(100));
         let first = log.epoch();
-        // Each thread writes in the first epoch only, and more than may wait.
+        // Each thread writes in the first epoch only, and more than may wait. All announce before the first of them can end it.
+        let mut sources: Vec<_> = (0..4).map(|_| EventSource::new(&log)).collect();
+        assert!(sources.iter_mut().all(|source| source.announce().is_some()));
         std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let mut source = EventSource::new(&log);
-                assert!(source.announce().is_some());
+            for (thread, mut source) in (0..).zip(sources) {
                 scope.spawn(move || (0..1000).for_each(|i| write(&mut source, thread * 1000 + i)));
             }
         });
