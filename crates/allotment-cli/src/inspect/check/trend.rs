@@ -4,8 +4,8 @@
 //! system, and nothing that is there changes. A line that was cut stays as it is, and the next begins behind it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write, stderr};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -91,11 +91,23 @@ impl Trend {
         self.append_text(text).map_err(|error| Failure::write(&self.path, error))
     }
 
+    /// Returns true if the file is empty, or its last line is whole.
+    fn ends_with_a_line(&self) -> io::Result<bool> {
+        let mut file = File::open(&self.path)?;
+        if file.metadata()?.len() == 0 {
+            return Ok(true);
+        }
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(last == *b"\n")
+    }
+
     fn append_text(&self, mut text: String) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).open(&self.path)?;
         let is_file = file.metadata()?.is_file();
         // Looked at now: another run may have written since.
-        if is_file && fs::read(&self.path)?.last().is_some_and(|&last| last != b'\n') {
+        if is_file && !self.ends_with_a_line()? {
             text.insert(0, '\n');
         }
         file.write_all(text.as_bytes())?;
